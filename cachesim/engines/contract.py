@@ -18,7 +18,15 @@ from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
 from cachesim.engines.inspection import StoredBytes
-from cachesim.engines.server_parts import CacheCells, Inspection, MemorySizes, Removal, SequenceMemory, Tasks
+from cachesim.engines.server_parts import (
+    CacheCells,
+    Inspection,
+    MemorySizes,
+    Removal,
+    SequenceMemory,
+    StepSchedule,
+    Tasks,
+)
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
@@ -36,7 +44,7 @@ if TYPE_CHECKING:                      # imported when they are asked for
 class Server(ABC):
     """A simulated server. Its methods drive it; callers ask its parts for everything else: ``inspection`` for the
     contents of slots and memory, ``tasks`` for what waits and works, ``sizes`` for bytes, ``sequences`` for positions,
-    ``cache_cells`` for pictures. An engine replaces the parts whose defaults do not fit.
+    ``cache_cells`` for pictures, ``schedule`` for steps. An engine replaces the parts whose defaults do not fit.
 
     ``log`` receives all events; ``model`` does the arithmetic, None if nothing is computed. A fork shares the
     ``constants``.
@@ -50,6 +58,7 @@ class Server(ABC):
     sizes: MemorySizes = MemorySizes()
     sequences: SequenceMemory = SequenceMemory()
     cache_cells: CacheCells = CacheCells()
+    schedule: StepSchedule = StepSchedule()
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Parts of a server that callers ask: contents, tasks, sizes, sequences, and the cells that pictures show.
+"""Parts of a server that callers ask: contents, tasks, sizes, sequences, the cells that pictures show, and steps.
 
 Reading a part changes nothing. Only ``Inspection`` has abstract methods. The defaults of the other parts are those of a
 server without the feature, so an engine overrides what its server has.
@@ -202,3 +202,14 @@ class CacheCells:
     def nodes(self) -> Sequence[TreeCell]:
         """Return the nodes of the radix tree, parents before their children; () for an engine without a tree."""
         return ()
+
+
+class StepSchedule:
+    """The steps of a server whose scheduler chooses the tokens of each. ``preemption``: the server's word for taking
+    the memory of a running request, which starts again later."""
+
+    preemption: str = "preempted"
+
+    def record(self) -> bool:
+        """Emit a ``StepScheduled`` event for every later step; return False for a server that schedules no steps."""
+        return False

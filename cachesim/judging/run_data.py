@@ -22,7 +22,7 @@ from cachesim.judging.request_events import group_of
 from cachesim.judging.verdict_text import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Lives, Step
 
-SCHEMA = 2                   # version of the JSON form of runs: of `run`, `why` and `diff`
+SCHEMA = 3                   # version of the JSON form of runs: of `run`, `why` and `diff`
 
 
 def run_data(run: Run) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Mapping, Sequence
 LOGS, BODIES = "tests/unit/tools/server_logs", "tests/unit/tools/request_bodies"
 SAMPLES: Mapping[str, Sequence[str]] = {
     "run": ("run A4/A -p vllm --model qwen3.5",
+            "run S40>20/A20>20{together}/B30>2{together} -p vllm --model A --set num_gpu_blocks=6 --steps",
             "run llama-24143-entry-removed-dense llama-lesson-hybrid",
             "run ik-checkpoint-n-tokens-uninitialised",
     "run llama-one-token-checkpoint-hybrid", "run S40.A30/S.B30",

@@ -25,6 +25,7 @@ class Server(RequestQueue):
         """Start the scheduler with an empty memory."""
         self.context = get_runtime_context(self.rules, self.kind, self.opts, self.log)
         self.scheduler = Scheduler(self.context, self.model, self.sampler)
+        self.schedule = self.scheduler.notes
         self.waiting = self.scheduler.waiting_queue
         self.running = self.scheduler.running_batch.reqs
         self.longest = self.scheduler.max_req_len

@@ -49,6 +49,7 @@ class Server(RequestQueue):
         self._refuse_uncomputed(kv_cache_config)
         self.vllm_config = VllmConfig(self.opts, kv_cache_config)
         self.scheduler = Scheduler(self.vllm_config, self.rules, self.log)
+        self.schedule = self.scheduler.notes
         self.waiting = self.scheduler.waiting
         self.running = self.scheduler.running
         self.model_runner = ModelRunner(

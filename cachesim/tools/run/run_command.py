@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from argparse import ArgumentParser, Namespace
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
@@ -47,6 +47,9 @@ from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next, unchanged
 from cachesim.tools.run.work_arguments import add_jobs_by_number, add_limits, processes_for
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE|ID|LINE", nargs="+", help=f"folder of scenarios, {CASE}")
@@ -57,6 +60,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                    f"in a line, {LONG_FILE:,} in a file)")  # fmt: skip
     parser.add_argument("--as-expected", action="store_true",
                         help="exit code 0 if every run matches its file, even where that is wrong")  # fmt: skip
+    parser.add_argument("--steps", action="store_true", help="steps of the scheduler: tokens of each request, what "
+                        "limits them, who waits for whom (engines that schedule steps)")  # fmt: skip
     add_settings(parser, "overrides the files: ")
     add_server(parser)
     add_real(parser)
@@ -71,6 +76,8 @@ def run(args: Namespace) -> int:
         _only_paths(args.files)
         if args.settings or args.model:
             raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
+        if args.steps:
+            raise BadInput("--complete does not go with --steps", hint="run the file again with --steps")
     options = case_options(args)
     scenarios, bad = read_cases(args.files, options)
     jobs: list[RunJob] = []
@@ -79,7 +86,7 @@ def run(args: Namespace) -> int:
     requested = requested_mode(exact=args.exact, provenance=args.provenance)
     for scenario, mode in zip(scenarios, modes(scenarios, requested, LONG_FILE), strict=True):
         try:
-            jobs += [RunJob(scenario, profile, mode, recorder(pictures, profile))
+            jobs += [RunJob(scenario, profile, mode, recorder(pictures, profile), steps=args.steps)
                      for profile in profiles_of(scenario, args.profiles)]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
@@ -193,10 +200,15 @@ def report(
     from itertools import groupby
 
     from cachesim.tools.run.run_table import closing_line, run_report
+    from cachesim.tools.run.steps_report import steps_report
 
     cases = (list(group) for _, group in groupby(runs, lambda run: (run["scenario"], run["title"], run["model"])))
-    show(*(run_report(*case, verbose=verbose, legend=legend and not i) for i, case in enumerate(cases)),
-         closing_line(runs, failed))  # fmt: skip
+    parts: list[RenderableType] = []
+    for number, case in enumerate(cases):
+        parts.append(run_report(*case, verbose=verbose, legend=legend and not number))
+        if "steps" in case[0]:
+            parts.append(steps_report(case, verbose))
+    show(*parts, closing_line(runs, failed))
 
 
 def _complete(runs: Runs) -> list[int]:

@@ -27,12 +27,13 @@ R = TypeVar("R")
 
 class RunJob(NamedTuple):
     """A scenario to run under a profile. ``mode``: "exact" or "provenance". ``recorder``: observer of the run for its
-    picture; a job with a recorder runs in this process."""
+    picture; a job with a recorder runs in this process. ``steps``: the data have the steps of the scheduler, too."""
 
     scenario: Scenario
     profile: str
     mode: str
     recorder: PictureRecorder | None = None
+    steps: bool = False
 
     def __str__(self) -> str:
         return f"{self.scenario.file or self.scenario.id} under {self.profile}"
@@ -51,10 +52,27 @@ def run_job(job: RunJob) -> dict[str, Any]:
     from cachesim.judging.judged_run import RunCutOff, run_judged
     from cachesim.judging.run_data import run_data
 
+    if job.steps:
+        return _run_with_steps(job)
     try:
         return run_data(run_judged(job.scenario, job.profile, job.mode, watcher=job.recorder))
     except RunCutOff as cut_off:
         return run_data(cut_off.run)
+
+
+def _run_with_steps(job: RunJob) -> dict[str, Any]:
+    """Run and judge a job; return the result with the steps of the scheduler."""
+    from cachesim.judging.judged_run import RunCutOff, run_judged
+    from cachesim.judging.run_data import run_data
+    from cachesim.judging.schedule_data import ScheduleRecorder, schedule_data
+    from cachesim.scenarios.runner import Observers
+
+    recorder = ScheduleRecorder()
+    try:
+        run = run_judged(job.scenario, job.profile, job.mode, watcher=Observers.of(recorder, job.recorder))
+    except RunCutOff as cut_off:
+        run = cut_off.run
+    return {**run_data(run), "steps": schedule_data(run.log.events, recorder)}
 
 
 def result_or_failure(function: Callable[[S], R], share: S, name: str) -> R | JobFailure:

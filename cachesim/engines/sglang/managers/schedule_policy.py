@@ -8,8 +8,18 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.rule import rule_id
+from cachesim.engines.rule import Decision, rule_id
 from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.managers.step_limits import (
+    NextChunk,
+    PrefillBudget,
+    first_chunk_limits,
+    next_chunk_limits,
+    order_limit,
+    refusal_limit,
+    room_limit,
+    slot_limit,
+)
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache, match_prefix_of_req, release_mamba
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
@@ -27,7 +37,9 @@ from cachesim.engines.sglang.rules.schedule import (
     window_need,
 )
 from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.engines.shared.step_notes import StepNotes, number_of, numbers_of
 from cachesim.events import Decided
+from cachesim.events.scheduling import StepLimit
 
 FCFS = "fcfs"
 LPM = "lpm"
@@ -122,10 +134,13 @@ class AdmissionResult(NamedTuple):
 
 class PrefillAdder:
     """The requests of a prefill step, and the rest of its budgets. ``rem_chunk_tokens``: None = unlimited;
-    ``new_chunked_reqs``: requests that start with a part of their prompts."""
+    ``new_chunked_reqs``: requests that start with a part of their prompts; ``notes``: why others wait."""
 
-    def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache, running: Sequence[Req]) -> None:
+    def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache, running: Sequence[Req],
+                 notes: StepNotes) -> None:
         args = context.server_args
+        self.notes = notes
+        self.running = running
         self.context = context
         self.rules = context.rules
         self.page_size = context.page_size
@@ -157,6 +172,24 @@ class PrefillAdder:
             return None
         return self.tree_cache.schedulable_size(SWA) - self.rem_swa_token_offset
 
+    def budget(self) -> PrefillBudget:
+        """Return what the step can still take."""
+        return PrefillBudget(self.rem_input_tokens, rem_chunk_tokens=self.rem_chunk_tokens,
+                             rem_total_tokens=int(min(self.rem_total_tokens, self.cur_rem_tokens)),
+                             rem_swa_tokens=self.rem_swa_tokens)
+
+    def holders(self) -> tuple[int, ...]:
+        """Return the numbers of the requests that hold slots: those that run, and those of the step."""
+        return numbers_of((*self.running, *self.can_run_list))
+
+    def room_limit(self) -> StepLimit:
+        """Return why no further request can join the step."""
+        return room_limit(self.context.server_args, self.budget(), self.holders())
+
+    def order_limit(self, first: Req) -> StepLimit:
+        """Return why requests behind one that waits are not tried."""
+        return order_limit(self.context.server_args, number_of(first))
+
     def budget_state(self) -> str:
         """True if further requests can be admitted."""
         swa = self.rem_swa_tokens
@@ -173,10 +206,24 @@ class PrefillAdder:
             because = {"left": req.seqlen - req.prefix_len, "total": int(self.rem_total_tokens),
                        "window": self.rem_swa_tokens}  # fmt: skip
             self.context.log.emit(Decided(req.rid, rule_id(self.rules.next_chunk), fits, because=because))
+            self._note_next_chunk(req, fits=0, share=limit)
             return
+        self._note_next_chunk(req, fits=fits, share=limit)
         if limit is not None:
             fits = min(fits, limit)
         self._add(req, min(req.seqlen - req.prefix_len, fits))
+
+    def _note_next_chunk(self, req: Req, fits: int, share: int | None) -> None:
+        """Note what limits the next chunk of a prompt, or why it waits (``fits`` = 0)."""
+        wanted = req.seqlen - req.prefix_len
+        if not self.notes.is_recorded or wanted <= min(fits, fits if share is None else share):
+            return
+        limits = tuple(next_chunk_limits(self.context.server_args, NextChunk(wanted, fits=fits, share=share),
+                                         self.budget(), self.holders()))
+        if fits:
+            self.notes.cut(req, limits)
+        else:
+            self.notes.hold(req, limits[0])
 
     def add_one_req(self, req: Req, has_chunked_req: bool) -> str:
         """Admit a matched request if there is room; return the verdict."""
@@ -190,7 +237,8 @@ class PrefillAdder:
         assert last_node is not None
         pin = core.inc_lock_ref(last_node)
         ask = self._candidate(req, has_chunked_req)
-        n = self.context.decide(self.rules.admission(ask), req)
+        admitted = self.rules.admission(ask)
+        n = self.context.decide(admitted, req)
         if n and req.needs_host_load_back:
             n = self._load_back(req, ask, n)
         if n:
@@ -198,12 +246,25 @@ class PrefillAdder:
             req.lock = core.inc_lock_ref(req.last_node)
             self._add(req, n)
             self.new_chunked_reqs += [req] if req.is_chunked else []
+        if self.notes.is_recorded:
+            self._note_admission(req, ask, admitted, n)
         core.dec_lock_ref(pin)
         if n:
             return self.budget_state()
         req.kv.mamba_cow_src_index = None
         release_mamba(req, self.tree_cache)
         return NO_TOKEN if n is None else OTHER
+
+    def _note_admission(self, req: Req, ask: AdmissionCandidate, admitted: Decision, n: int | None) -> None:
+        """Note why a request starts with ``n`` tokens of its prompt and not with all, or waits."""
+        args = self.context.server_args
+        if n and req.is_chunked:
+            self.notes.cut(req, first_chunk_limits(args, ask, n))
+        elif not n and admitted.value:
+            self.notes.hold(req, slot_limit(args, int(self.rem_total_tokens), None, self.holders()))
+        elif not n:
+            chunked = numbers_of(one for one in self.can_run_list if one.is_chunked)
+            self.notes.hold(req, refusal_limit(args, ask, admitted, self.holders(), chunked))
 
     def _load_back(self, req: Req, ask: AdmissionCandidate, n: int) -> int | None:
         """Load what a request matched in host memory, and return the tokens of its first chunk, of ``n`` that were

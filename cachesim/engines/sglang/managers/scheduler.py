@@ -20,6 +20,7 @@ from cachesim.engines.sglang.managers.schedule_batch import (
     ScheduleBatch,
 )
 from cachesim.engines.sglang.managers.schedule_policy import PrefillAdder, SchedulePolicy
+from cachesim.engines.sglang.managers.step_limits import request_limit, slot_limit
 from cachesim.engines.sglang.managers.tp_worker import GenerationBatchResult, TpModelWorker
 from cachesim.engines.sglang.mem_cache.allocator import (
     PagedTokenToKVPoolAllocator,
@@ -32,8 +33,10 @@ from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCa
 from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.request_queue import log_launch, record_answer
+from cachesim.engines.shared.step_notes import StepNotes, numbers_of
 from cachesim.engines.shared.vocab import CountingSampler
 from cachesim.events import Release
+from cachesim.events.scheduling import LimitKind, StepLimit
 from cachesim.model import Model
 
 OUT_OF_MEMORY = ("Out of memory even after retracting all other requests in the decode batch. Aborting the last "
@@ -51,13 +54,15 @@ class LaunchedBatch(NamedTuple):
 class Scheduler:
     """The scheduler of a server. ``chunked_req``: the request whose prompt is evaluated in chunks, None = none;
     ``last_batch``: the batch of the last turn, None = it launched none; ``result_queue``: launched batches whose
-    results are not processed; ``last_result``: what the last step evaluated."""
+    results are not processed; ``last_result``: what the last step evaluated; ``notes``: what limits the next step;
+    ``full_limit``: why no further request is tried, until one leaves."""
 
     def __init__(self, context: RuntimeContext, model: Model | None, sampler: CountingSampler) -> None:
         args = context.server_args
         self.context = context
         self.rules = context.rules
         self.log = context.log
+        self.notes = StepNotes(context.log, "retracted")
         self.max_running_requests = args.max_running_requests
         self.max_req_len = args.max_total_tokens - RESERVED_PAGES * args.page_size
         self.pools = MemoryPools(
@@ -73,6 +78,7 @@ class Scheduler:
         self.result_queue: deque[LaunchedBatch] = deque()
         self.chunked_req: Req | None = None
         self.last_result: GenerationBatchResult | None = None
+        self.full_limit = StepLimit(LimitKind.NOT_TRIED)
 
     def _token_to_kv_pool_allocator(self) -> TokenToKVPoolAllocator:
         args = self.context.server_args
@@ -122,6 +128,7 @@ class Scheduler:
 
     def get_next_batch_to_run(self) -> ScheduleBatch | None:
         """Return a prefill step if a request can start or continue, else a decode step; None if no request runs."""
+        self.notes.begin()
         self.tree_cache.check_hicache_events()
         chunked = self.chunked_req
         if chunked is not None and chunked.extend_end > chunked.prefix_len:
@@ -130,7 +137,23 @@ class Scheduler:
         batch = self.get_new_batch_prefill()
         if batch is None and not self.running_batch.is_empty():
             batch = self.update_running_batch(self.running_batch)
+        if self.notes.is_recorded:
+            self._note_step(batch)
         return batch
+
+    def _note_step(self, batch: ScheduleBatch | None) -> None:
+        """Log a step with what it evaluates, and why others wait."""
+        is_prefill = batch is not None and batch.forward_mode == ForwardMode.EXTEND
+        if is_prefill:
+            ending = self._reqs_finishing_inflight(self.running_batch)
+            left = [req for req in self.running_batch.reqs if req not in ending]
+            self.notes.hold_others(left, StepLimit(LimitKind.PROMPTS_FIRST))
+        runs = [self.notes.tokens(
+            one.req, one.start, one.end - one.start,
+            num_prompt_tokens=one.req.num_input_tokens - one.req.num_unread_tokens,
+            num_drafts=0 if is_prefill else one.end - one.start - 1,
+        ) for one in (() if batch is None else batch.ranges)]  # fmt: skip
+        self.notes.emit("prefill" if is_prefill else "decode", runs)
 
     def stash_chunked_request(self, req: Req) -> None:
         """Insert what the last chunk of a prompt has computed into the tree."""
@@ -165,12 +188,15 @@ class Scheduler:
             running_batch.batch_is_full = not running_batch.is_empty() and self.rules.stays_full(has_windows)
         if self.chunked_req is None:
             if running_batch.batch_is_full or not self.waiting_queue:
+                self._note_waiting(self._not_tried())
                 return None
             if self.get_num_allocatable_reqs() <= 0:
                 running_batch.batch_is_full = True
+                self.full_limit = self._request_limit()
+                self._note_waiting(self.full_limit)
                 return None
         self.policy.calc_priority(self.waiting_queue)
-        adder = PrefillAdder(self.context, self.tree_cache, running_batch.reqs)
+        adder = PrefillAdder(self.context, self.tree_cache, running_batch.reqs, self.notes)
         stats = PrefillStats([req.rid for req in self.waiting_queue], adder.verdicts)
         self._admit_requests(adder)
         if not adder.can_run_list:
@@ -194,10 +220,14 @@ class Scheduler:
                 self.chunked_req = None
         for req in self.waiting_queue:
             if adder.budget_state() == OTHER:
+                self._note_waiting(adder.room_limit())
                 break
             if len(adder.can_run_list) >= self.get_num_allocatable_reqs(adder.can_run_list):
                 running_batch.batch_is_full = True
+                self.full_limit = self._request_limit(adder.can_run_list)
+                self._note_waiting(self.full_limit)
             if running_batch.batch_is_full:
+                self._note_waiting(self._not_tried())
                 break
             match_kv_cache(req, self.tree_cache, req.seqlen - 1, cow_mamba=True)
             req.kv.cache_protected_len = req.prefix_len
@@ -205,8 +235,26 @@ class Scheduler:
             if result != CONTINUE:
                 if result == NO_TOKEN:
                     running_batch.batch_is_full = bool(adder.can_run_list) or not running_batch.is_empty()
+                    self.full_limit = self.notes.limit_of(req) or adder.room_limit()
+                self._note_waiting(adder.room_limit() if req in adder.can_run_list else adder.order_limit(req))
                 break
         self.waiting_queue[:] = [req for req in self.waiting_queue if req not in adder.can_run_list]
+
+    def _note_waiting(self, limit: StepLimit) -> None:
+        """Note why the requests of the queue wait that the step neither took nor refused."""
+        if self.notes.is_recorded:
+            self.notes.hold_others(self.waiting_queue, limit)
+
+    def _not_tried(self) -> StepLimit:
+        """Return why waiting requests are not tried: an earlier one met a limit, and none has left since."""
+        return StepLimit(LimitKind.NOT_TRIED, option=self.full_limit.option, value=self.full_limit.value,
+                         unit=self.full_limit.unit, behind=numbers_of(self.running_batch.reqs))
+
+    def _request_limit(self, admitted: Sequence[Req] = ()) -> StepLimit:
+        """Return the limit of a step in which as many requests run as may, some of them ``admitted``."""
+        chunked = () if self.chunked_req is None or self.chunked_req in admitted else (self.chunked_req,)
+        running = numbers_of((*self.running_batch.reqs, *chunked, *admitted))
+        return request_limit(self.context.server_args, running)
 
     def _keep_chunked_req(self, adder: PrefillAdder) -> None:
         """Remember the request whose prompt continues with the next step: the last one of those that were cut. The
@@ -264,9 +312,14 @@ class Scheduler:
 
     def _retract(self, batch: ScheduleBatch) -> None:
         """Retract running requests until the next step fits; they wait again."""
+        computed = {req: req.kv.kv_committed_len for req in batch.reqs}
+        needed = batch.new_tokens_required_next_decode(batch.reqs)
+        free = self.tree_cache.token_to_kv_pool_allocator.available_size()
         batch.retract_decode()
+        limit = slot_limit(self.context.server_args, free, needed, numbers_of(batch.reqs))
         for req in batch.retracted:
             self.add_request(req)
+            self.notes.preempt(req, computed[req], limit)
         for req in batch.aborted:
             req.task.answer.fails(500, OUT_OF_MEMORY, "no-room")
             self.finish_request(req, "none", checkpoint=False)

@@ -143,6 +143,12 @@ class KVCacheCoordinator(ABC):
         for manager in self.single_type_managers:
             manager.new_step_starts()
 
+    def awaited_block(self) -> int | None:
+        """Return a block whose contents this step computes, and for which the last request that asked for blocks
+        waits; None = it waits for none."""
+        blocks = [manager.awaited_block for manager in self.single_type_managers]
+        return next((block for block in blocks if block is not None), None)
+
 
 class UnitaryKVCacheCoordinator(KVCacheCoordinator):
     """The coordinator of a single group."""

@@ -14,6 +14,7 @@ from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.kv_cache_coordinator import get_kv_cache_coordinator
 from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, LookedUp, Refused
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState, MambaManager
+from cachesim.engines.vllm.core.step_limits import BlockRefusal
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.lookup import CacheHit
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 class KVCacheManager:
     """The cache. ``empty_kv_cache_blocks``: a lookup that found nothing; ``block_owners``: request that last took a
-    block; ``num_refused_blocks``: blocks that the last refused request needed."""
+    block; ``num_refused_blocks``: blocks that the last refused request needed; ``refusal``: its numbers."""
 
     def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log) -> None:
         config = vllm_config.kv_cache_config
@@ -44,6 +45,7 @@ class KVCacheManager:
         self.empty_kv_cache_blocks = CacheHit(0, {group.group_id: [] for group in config.kv_cache_groups})
         self.block_owners: dict[int, int] = {}
         self.num_refused_blocks = 0
+        self.refusal = BlockRefusal(0, needed=0, watermark=0, free=0, awaits=None)
 
     def prefix_cache_lookup_enabled(self, request: Request) -> bool:
         """True if a request is looked up. Without CPU offload its answer reports what keeps it from being found."""
@@ -98,6 +100,9 @@ class KVCacheManager:
             admitted = log_decision(self.log, admission, request)
         if not admitted or required_blocks + watermark_blocks > free:
             self.num_refused_blocks = required_blocks + watermark_blocks
+            self.refusal = BlockRefusal(
+                full_sequence, needed=required_blocks, watermark=watermark_blocks, free=free,
+                awaits=self._request_that_computes(self.coordinator.awaited_block()))
             self.emit(Refused())
             return None
         self.coordinator.allocate_new_computed_blocks(
@@ -108,6 +113,10 @@ class KVCacheManager:
             return self._record_owner(request, self._blocks_behind(request, computed))
         self.cache_blocks(request, min(main, request.num_tokens))
         return self._record_owner(request, new_blocks)
+
+    def _request_that_computes(self, block: int | None) -> int | None:
+        """Return the number of the request that computes the contents of a block, None without a block."""
+        return None if block is None else self.block_owners.get(block)
 
     def _blocks_behind(self, request: Request, computed: CacheHit) -> list[list[int]]:
         """Return the blocks of a request behind those that were found."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Sequence
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.request_queue import log_launch, record_answer
 from cachesim.engines.shared.server_loop import log_decision
+from cachesim.engines.shared.step_notes import StepNotes, number_of, numbers_of
 from cachesim.engines.vllm.core.deferred_frees import DeferredFrees
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager, EncoderPlan
 from cachesim.engines.vllm.core.kv_cache_events import Preempted
@@ -20,6 +21,15 @@ from cachesim.engines.vllm.core.scheduler_output import (
     ModelRunnerOutput,
     NewRequestData,
     SchedulerOutput,
+)
+from cachesim.engines.vllm.core.step_limits import (
+    ChunkStages,
+    block_limit,
+    chunk_limits,
+    draft_limit,
+    order_limit,
+    request_limit,
+    token_limit,
 )
 from cachesim.engines.vllm.kv_cache_interface import (
     KVCacheConfig,
@@ -35,6 +45,7 @@ from cachesim.engines.vllm.rules.lookup import CacheHit
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, WaitingQueue
 from cachesim.events import Decided, Log, Release
+from cachesim.events.scheduling import LimitKind, StepLimit
 
 if TYPE_CHECKING:
     from cachesim.engines.vllm.profiles import Rules
@@ -44,16 +55,19 @@ NO_DRAFT = -1                   # a place for a drafted token that the worker fi
 
 @dataclass(slots=True)
 class StepInProgress:
-    """A step while it is scheduled. ``token_budget``: tokens that it has room for; ``cap``: most tokens of a request,
-    0 = no limit; ``encoder_budget``: tokens of images that it can still encode; ``has_prefill``: a running request has
-    a chunk of its prompt in it; ``skipped_waiting``: requests that were passed over; ``encoded``: images that are
-    encoded for each request."""
+    """A step while it is scheduled. ``token_budget``: tokens that it has room for; ``cap``: most tokens of a request, 0
+    = no limit; ``encoder_budget``: tokens of images that it can still encode; ``stopped``, ``refused``: numbers in the
+    log of the running request that found no blocks, and of the waiting request that was asked last, -1 = none;
+    ``has_prefill``: a running request has a chunk of its prompt in it; ``skipped_waiting``: requests that were passed
+    over; ``encoded``: images that are encoded for each request."""
 
     output: SchedulerOutput
     token_budget: int
     cap: int
     encoder_budget: int
     is_preempted: bool = False
+    stopped: int = -1
+    refused: int = -1
     has_prefill: bool = False
     skipped_waiting: list[Request] = field(default_factory=list)
     encoded: dict[int, list[EncoderInput]] = field(default_factory=dict)
@@ -104,6 +118,7 @@ class Scheduler:
         self.vllm_config = vllm_config
         self.rules = rules
         self.log = log
+        self.notes = StepNotes(log, "preempted")
         self.policy = options.scheduling_policy
         self.async_scheduling = options.async_scheduling
         self.max_num_running_reqs = options.max_num_seqs
@@ -136,6 +151,7 @@ class Scheduler:
 
     def schedule(self) -> SchedulerOutput:
         """Schedule a step."""
+        self.notes.begin()
         self.kv_cache_manager.new_step_starts()
         cap = self.rules.prefill_cap(self.long_prefill_token_threshold, len(self.running) + len(self.waiting))
         step = StepInProgress(SchedulerOutput(), self.max_num_scheduled_tokens, cap, self.max_num_encoder_input_tokens)
@@ -145,9 +161,57 @@ class Scheduler:
         more = not step.is_preempted
         while more and self.waiting and step.token_budget > 0 and len(self.running) < self.max_num_running_reqs:
             more = self._schedule_waiting(step)
+        if self.notes.is_recorded:
+            self._note_step(step)
         self.waiting[:0] = step.skipped_waiting
         self._update_after_schedule(step.output)
         return step.output
+
+    # Notes about the step.
+
+    def _note_step(self, step: StepInProgress) -> None:
+        """Log a step with what it evaluates, and why others wait."""
+        options = self.vllm_config.options
+        others = [request for request in self.running if request.request_id not in step.output.scheduled_reqs]
+        self.notes.hold_others(others, token_limit(options) if step.stopped < 0 else order_limit(options, step.stopped))
+        self.notes.hold_others(self.waiting, self._waiting_limit(step))
+        runs = []
+        for req_id, data in step.output.scheduled_reqs.items():
+            request = self.requests[req_id]
+            runs.append(self.notes.tokens(
+                request, data.num_computed_tokens, step.output.num_scheduled_tokens[req_id],
+                num_prompt_tokens=request.num_prompt_tokens,
+                num_drafts=len(step.output.scheduled_spec_decode_tokens[req_id])))
+        self.notes.emit("", runs)
+
+    def _waiting_limit(self, step: StepInProgress) -> StepLimit:
+        """Return why the step admitted no further waiting request."""
+        options = self.vllm_config.options
+        if step.is_preempted:
+            return StepLimit(LimitKind.PREEMPTION, behind=tuple(one.request for one in self.notes.preemptions))
+        if step.token_budget <= 0:
+            return token_limit(options)
+        if len(self.running) >= self.max_num_running_reqs:
+            return request_limit(options, numbers_of(self.running))
+        return order_limit(options, step.refused)
+
+    def _note_chunk(self, request: Request, stages: ChunkStages) -> None:
+        """Note what took tokens from the chunk of a request."""
+        if not self.notes.is_recorded:
+            return
+        limits = tuple(chunk_limits(
+            self.vllm_config.options, stages, self.vllm_config.kv_cache_config.block_size))
+        if stages.scheduled:
+            self.notes.cut(request, limits)
+        else:
+            self.notes.hold(request, limits[-1] if limits else None)
+
+    def _note_blocks(self, request: Request) -> None:
+        """Note that too few blocks are free for a request."""
+        if not self.notes.is_recorded:
+            return
+        holders = numbers_of(one for one in self.running if one is not request)
+        self.notes.hold(request, block_limit(self.vllm_config.options, self.kv_cache_manager.refusal, holders))
 
     # Running requests.
 
@@ -158,13 +222,18 @@ class Scheduler:
         computed = request.num_computed_tokens
         placeholders = request.num_output_placeholders
         if self.rules.surely_ends(placeholders, computed, known + request.num_remaining_tokens):
+            self.notes.hold(request, None)
             return at + 1
-        num_new_tokens = request.num_tokens_with_spec + placeholders - computed
-        num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
-        num_new_tokens = min(num_new_tokens, self.max_model_len - computed - 1)
-        num_new_tokens = self._mamba_block_aligned_split(request, computed, num_new_tokens)
-        plan = self.encoder_cache_manager.try_schedule(request, computed, num_new_tokens, step.encoder_budget)
+        wanted = request.num_tokens_with_spec + placeholders - computed
+        num_new_tokens = min(wanted, step.cap or wanted, step.token_budget)
+        in_model_len = min(num_new_tokens, self.max_model_len - computed - 1)
+        split = self._mamba_block_aligned_split(request, computed, in_model_len)
+        plan = self.encoder_cache_manager.try_schedule(request, computed, split, step.encoder_budget)
         num_new_tokens = self._reserve_prefill_lookahead(request, computed, plan.num_new_tokens)
+        if num_new_tokens < max(wanted, 1):
+            self._note_chunk(request, ChunkStages(
+                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=in_model_len, split=split,
+                with_images=plan.num_new_tokens, scheduled=num_new_tokens))
         if not num_new_tokens:
             return at + 1
         while True:
@@ -172,13 +241,17 @@ class Scheduler:
                 request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens)
             if new_blocks is not None:
                 break
-            gone = self._preempt_request_for(step)
+            gone = self._preempt_request_for(request, step)
             if gone is None:
+                step.stopped = number_of(request)
+                self._note_blocks(request)
                 return -1
             if gone < at:
                 at -= 1
             if not request.is_running:
-                return at if self.rules.goes_on(self.policy) else -1
+                goes_on = self.rules.goes_on(self.policy)
+                step.stopped = -1 if goes_on else number_of(request)
+                return at if goes_on else -1
         step.encode(request, plan)
         self.encoder_cache_manager.allocate_inputs(request, plan)
         step.has_prefill |= request.is_prefill_chunk
@@ -239,9 +312,9 @@ class Scheduler:
             self.log.emit(Decided(request.request_id, rule_id(self.rules.leave_lookahead), left, because=because))
         return left
 
-    def _preempt_request_for(self, step: StepInProgress) -> int | None:
-        """Preempt a running request, because too few blocks are free; return its place, None = its blocks would not be
-        free now."""
+    def _preempt_request_for(self, in_need: Request, step: StepInProgress) -> int | None:
+        """Preempt a running request, because too few blocks are free for the one ``in_need``; return its place, None =
+        its blocks would not be free now."""
         decision = self.rules.preempt(
             self.policy, [request.order for request in self.running], self.kv_cache_manager.num_refused_blocks,
             self.kv_cache_manager.block_pool.get_num_free_blocks())
@@ -252,6 +325,10 @@ class Scheduler:
         request = self.running.pop(at)
         step.token_budget += step.output.remove(request.request_id)
         step.encoder_budget += sum(image.length for image in step.encoded.pop(request.request_id, ()))
+        if self.notes.is_recorded:
+            holders = (number_of(in_need),) if in_need is not request else numbers_of(self.running)
+            self.notes.preempt(request, request.num_computed_tokens, block_limit(
+                self.vllm_config.options, self.kv_cache_manager.refusal, holders))
         self._preempt_request(request, drop_stale_output=False)
         return at
 
@@ -278,8 +355,10 @@ class Scheduler:
         decision = self.rules.next_waiting(self.policy, waiting_queue(self.waiting))
         at: int = log_decision(self.log, decision, None)
         request = self.waiting[at]
+        step.refused = number_of(request)
         undelivered = request.num_stale_output_tokens and not request.drop_stale_output
         if undelivered or self._waits_for_remote_kvs(request):
+            self.notes.hold(request, StepLimit(LimitKind.IN_FLIGHT if undelivered else LimitKind.LOAD))
             return self._skip_request(step, at)
         new_computed = self.kv_cache_manager.empty_kv_cache_blocks
         if not request.num_computed_tokens:
@@ -287,12 +366,15 @@ class Scheduler:
             request.shared_prefix_boundary = new_computed.junction
             external = self._get_num_external_tokens(request, new_computed.n)
             if external is None:
+                self.notes.hold(request, StepLimit(LimitKind.TRANSFER))
                 return self._skip_request(step, at)
             if external:
                 new_computed = self.kv_cache_manager.truncate_computed_blocks(new_computed)
                 has_begun = self._begin_load(step, request, new_computed, external)
                 if not has_begun:
+                    self._note_blocks(request)
                     return False
+                self.notes.hold(request, StepLimit(LimitKind.LOAD))
                 return self._skip_request(step, at)
         start = request.num_computed_tokens + new_computed.n
         chunk = self._waiting_chunk(step, request, start)
@@ -307,6 +389,7 @@ class Scheduler:
                                                 num_lookahead_tokens=self.num_lookahead_tokens,
                                                 has_scheduled_reqs=bool(self.running)) is None:
             self.encoder_cache_manager.free(request)
+            self._note_blocks(request)
             return False
         if self.connector is not None:
             self.connector.update_state_after_alloc(
@@ -333,17 +416,28 @@ class Scheduler:
             because = {"n": request.num_tokens, "needed": 1 + self.num_spec_tokens, "free": step.token_budget,
                        "most": self.max_num_scheduled_tokens}  # fmt: skip
             self.log.emit(Decided(request.request_id, rule_id(self.rules.pad_drafts), True, because=because))
+            self.notes.hold(request, draft_limit(self.vllm_config.options, step.token_budget))
             return None
-        num_new_tokens = 1 + self.num_spec_tokens if padded else request.num_tokens - start
-        num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
-        num_new_tokens = self._mamba_block_aligned_split(request, start, num_new_tokens)
-        if not num_new_tokens:
+        wanted = 1 + self.num_spec_tokens if padded else request.num_tokens - start
+        allowed = min(wanted, step.cap or wanted, step.token_budget)
+        split = self._mamba_block_aligned_split(request, start, allowed)
+        if not split:
+            self._note_chunk(request, ChunkStages(
+                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed, split=0,
+                with_images=0, scheduled=0))
             return None
-        if padded and num_new_tokens != 1 + self.num_spec_tokens:
-            num_new_tokens = 1
+        if padded and split != wanted:
+            wanted = 1
+            allowed = 1
+            split = 1
             padded = False
-        plan = self.encoder_cache_manager.try_schedule(request, start, num_new_tokens, step.encoder_budget)
-        return WaitingChunk(self._reserve_prefill_lookahead(request, start, plan.num_new_tokens), padded, plan)
+        plan = self.encoder_cache_manager.try_schedule(request, start, split, step.encoder_budget)
+        num_new_tokens = self._reserve_prefill_lookahead(request, start, plan.num_new_tokens)
+        if num_new_tokens < wanted:
+            self._note_chunk(request, ChunkStages(
+                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed, split=split,
+                with_images=plan.num_new_tokens, scheduled=num_new_tokens))
+        return WaitingChunk(num_new_tokens, padded, plan)
 
     def _skip_request(self, step: StepInProgress, at: int) -> bool:
         """Leave a waiting request out of this step; return True: others may follow."""

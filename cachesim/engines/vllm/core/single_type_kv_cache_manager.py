@@ -40,7 +40,8 @@ class BoundaryState(NamedTuple):
 class SingleTypeKVCacheManager:
     """The blocks of requests in a group, by request. ``req_to_blocks``: 0 = no storage; ``num_cached_block``: first
     blocks that are published or left out; ``new_block_ids``: blocks that the worker zeroes;
-    ``cached_blocks_this_step``: keys of blocks whose contents this step computes."""
+    ``cached_blocks_this_step``: keys of blocks whose contents this step computes; ``awaited_block``: one of them, for
+    which the last request that asked for blocks waits, None = none."""
 
     def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, *, vllm_config: VllmConfig,
                  rules: Rules, log: Log) -> None:  # fmt: skip
@@ -65,6 +66,7 @@ class SingleTypeKVCacheManager:
         self.partial_hit_reqs: dict[int, tuple[int, int]] = {}      # place and number of a block to be copied
         self.pending_cow_copies: list[tuple[int, int]] = []
         self.cached_blocks_this_step: set[int] = set()
+        self.awaited_block: int | None = None
 
     def find_longest_cache_hit(self, request: Request, max_length: int, group_ids: Sequence[int],
                                drop_eagle_block: bool) -> GroupMatch:
@@ -122,6 +124,7 @@ class SingleTypeKVCacheManager:
 
     def _waits_for_this_step(self, request: Request, new_computed_blocks: Sequence[int], partial: bool) -> bool:
         """Decide whether a request waits, because this step computes the last block that it found."""
+        self.awaited_block = None
         if not new_computed_blocks or not self.cached_blocks_this_step:
             return False
         keys = self.block_pool.keys_of(new_computed_blocks[-1])
@@ -129,7 +132,10 @@ class SingleTypeKVCacheManager:
             return False
         promised = keys[0] in self.cached_blocks_this_step
         starts = self.rules.wait_for_state(self.kv_cache_group.kind, partial, promised)
-        return not log_decision(self.log, starts, request)
+        waits = not log_decision(self.log, starts, request)
+        if waits:
+            self.awaited_block = new_computed_blocks[-1]
+        return waits
 
     def add_local_computed_blocks(self, request_id: int, new_computed_blocks: Sequence[int], *,
                                   num_local_computed_tokens: int, total_computed_tokens: int) -> None:

@@ -62,9 +62,9 @@ def test_the_legend_stands_below_the_first_table_only_and_scenarios_are_not_mixe
 
 def test_json_has_the_failures_and_comparisons(capsys):
     report([], True, 2)
-    assert json.loads(capsys.readouterr().out) == {"schema": 2, "runs": [], "failed": 2}
+    assert json.loads(capsys.readouterr().out) == {"schema": 3, "runs": [], "failed": 2}
     report([], True, real=[{"same": True}])
-    assert json.loads(capsys.readouterr().out) == {"schema": 2, "runs": [], "failed": 0, "real": [{"same": True}]}
+    assert json.loads(capsys.readouterr().out) == {"schema": 3, "runs": [], "failed": 0, "real": [{"same": True}]}
 
 
 def test_a_bad_file_is_counted_and_the_others_run(capsys, file, tmp_path):

@@ -6,13 +6,14 @@ import pytest
 from cachesim.engines.sglang.managers.schedule_policy import PrefillAdder, SchedulePolicy
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache
 from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER, WaitingRequest
+from cachesim.engines.shared.step_notes import StepNotes
 from tests.unit.engines.sglang.trees import insert, make_cache, make_req
 
 TEXT = tuple(range(100, 140))
 
 
 def adder_of(cache, *running):
-    return PrefillAdder(cache.context, cache, running)
+    return PrefillAdder(cache.context, cache, running, StepNotes(cache.context.log, "retracted"))
 
 
 def admit(adder, req, has_chunked_req=False):
