@@ -69,16 +69,25 @@ def _request_table(schedule: Data, width: int) -> WholeTable:
     table = lean_table(width)
     table.add_column("request", justify="right")
     table.add_column("steps", no_wrap=True)
-    for name in ("prompt", "answer", *(("draft",) if has_drafts else ()), "waited",
-                 *((schedule["preemption_word"],) if has_preemptions else ())):  # fmt: skip
+    names = ["prompt", "answer"]
+    if has_drafts:
+        names.append("draft")
+    names.append("waited")
+    if has_preemptions:
+        names.append(schedule["preemption_word"])
+    for name in names:
         table.add_column(name, justify="right")
     table.add_column("waited for", overflow="fold")
     for one in requests:
         steps = "" if one["first_step"] is None else f"{one['first_step']}-{one['last_step']}"
-        numbers = [one["prompt_tokens"], one["answer_tokens"], *([one["draft_tokens"]] if has_drafts else []), one["waited"],
-                   *([one["preemptions"]] if has_preemptions else [])]  # fmt: skip
-        table.add_row(str(one["request"]), steps, *(str(number or "·") for number in numbers),
-                      "; ".join(map(wait_text, one["waited_for"])))  # fmt: skip
+        numbers = [one["prompt_tokens"], one["answer_tokens"]]
+        if has_drafts:
+            numbers.append(one["draft_tokens"])
+        numbers.append(one["waited"])
+        if has_preemptions:
+            numbers.append(one["preemptions"])
+        waits = "; ".join(map(wait_text, one["waited_for"]))
+        table.add_row(str(one["request"]), steps, *(str(number or "·") for number in numbers), waits)
     return table
 
 
