@@ -98,6 +98,13 @@ def _end_of_line(text: str, start: int) -> int:
     return (text + "\n").index("\n", at)
 
 
+def _image(value: str) -> str:
+    """Return the image that a chart states in parts, "" for a value without parts."""
+    repository = re.search(r"^[ \t]*repository:[ \t]*[\"']?([\w./:-]+)", value, re.MULTILINE)
+    tag = re.search(r"^[ \t]*tag:[ \t]*[\"']?([\w.-]+)", value, re.MULTILINE)
+    return ":".join(part[1] for part in (repository, tag) if part) if repository else ""
+
+
 def _containers(text: str) -> list[Container]:
     """Return the containers of a YAML file; [] if the text has another form."""
     lines = [*_lines(text)]
@@ -125,7 +132,7 @@ def _containers(text: str) -> list[Container]:
         stop, at = _value_end(text, lines, at, column, begin)
         words = _words(text, begin, stop)
         if key[2] == IMAGE:
-            known[column].image = words[0].text if words else ""
+            known[column].image = _image(text[begin:stop]) or (words[0].text if words else "")
         else:
             known[column].parts[PARTS[key[2]]] = words
     return found

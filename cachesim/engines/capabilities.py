@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import Limit
@@ -140,6 +140,22 @@ class SizesOption(NamedTuple):
     unsized: str
 
 
+class RequestSize(NamedTuple):
+    """Tokens of a request: its prompt, and the answer at its longest."""
+
+    prompt: int
+    answer: int
+
+
+class AssumedPool(NamedTuple):
+    """The pool of a server that derives its size from the free memory of its device. ``fit``: from the layers of the
+    model, the options given and all requests, the sizes that are not given, so large that they refuse and evict
+    nothing; {} if the options determine them. ``log``: what the server's log calls the real size."""
+
+    fit: Callable[[str, Mapping[str, Any], Sequence[RequestSize]], Mapping[str, Option]]
+    log: str
+
+
 class ServerLoad(NamedTuple):
     """Demand of a scenario on a server: ``longest`` request (prompt and answer) [tokens], ``total`` length of all
     conversations at their longest [tokens], number of ``conversations``."""
@@ -193,6 +209,7 @@ class Manual:
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits
     # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
     window_pools: frozenset[str] | None = None
+    assumed: AssumedPool | None = None  # sizes of the pool that options leave to the memory of the device, None = none
     sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision
     context: ContextOption | None = None  # option for the context size, None = none
     open_words: Mapping[str, str] = field(default_factory=dict)    # text for the value of an option left to the server

@@ -20,6 +20,7 @@ from cachesim.judging.run_data import request_data
 from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence
 from cachesim.scenarios.real_builds import real_builds, seen_text
+from cachesim.scenarios.server_settings import assumed_options
 
 
 def why_data(
@@ -43,7 +44,7 @@ def why_data(
         "request_why": step.why,
         "real_builds": seen_text(real_builds(run.scenario.id)),
         "profile": run.profile,
-        "flags": flags_data(run.profile, run.scenario.server),
+        "flags": flags_data(run.profile, run.scenario.server, assumed_options(run.scenario)),
         "request": number,
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),

@@ -20,6 +20,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step, at_once
+from cachesim.scenarios.server_settings import server_options
 
 Waiting = dict[int, tuple[Request, Answer]]
 """Unanswered requests, by the number of their step."""
@@ -131,7 +132,7 @@ class ScenarioStage:
         self.folder = folder
         self.watcher = watcher
         self.log = Log(before)
-        self.engine, self.options = engine_of(profile), dict(scenario.server)
+        self.engine, self.options = engine_of(profile), server_options(scenario)
         self._start()
 
     def _start(self) -> None:

@@ -31,15 +31,18 @@ class Options:
 
     page_size: int = flag(1, "--page-size", least=1, tokens=True, governs="SG-INSERT-PAGES",
         help="Tokens of a page: prefixes end at its multiples.")
-    max_total_tokens: int = flag(UNSET_TOKENS, "--max-total-tokens", least=4, tokens=True,
+    max_total_tokens: int = flag(
+        UNSET_TOKENS, "--max-total-tokens", least=4, tokens=True, resolved=True,
         affects="SG-EVICT-LEAF SG-SCHED-ADMIT",
-        help="Slots of full attention.")
+        help="Slots of full attention. Without it, a pool that holds all requests is assumed: the real server derives "
+             "it from the memory of the device.")
     swa_tokens: int = flag(0, least=0, open=0, tokens=True, affects="SG-EVICT-INSIDE SG-SCHED-ADMIT",
         help="Simulator setting: slots of the window pool; 0 = --swa-full-tokens-ratio times --max-total-tokens.")
     swa_full_tokens_ratio: float = flag(0.8, "--swa-full-tokens-ratio", tries=(1.0,),
         help="Slots of the window pool per slot of full attention.")
-    max_mamba_cache_size: int = flag(UNSET_STATES, "--max-mamba-cache-size", least=4,
-        affects="SG-EVICT-INSIDE SG-STATE-PATH", help="Slots of recurrent states.")
+    max_mamba_cache_size: int = flag(
+        UNSET_STATES, "--max-mamba-cache-size", least=4, resolved=True, affects="SG-EVICT-INSIDE SG-STATE-PATH",
+        help="Slots of recurrent states. Without it, as many as all requests need are assumed.")
     max_running_requests: int = flag(UNSET_REQUESTS, "--max-running-requests", least=1,
         help="Requests that run at a time.")
     chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="SG-SCHED-CHUNK",

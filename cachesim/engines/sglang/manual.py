@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
+from cachesim.engines.sglang.assumed_pool import ASSUMED
 from cachesim.engines.sglang.flags import BUFFERED, FLAGS, IGNORED, LAZY, UNBUFFERED
 from cachesim.engines.sglang.pool_sizes import WINDOW_POOLS
 from cachesim.engines.sglang.rules.host import POLICIES
@@ -79,7 +80,7 @@ MANUAL = Manual(
         Field("extra_key", "", "prefixes are shared only with requests of the same key, such as an adapter", ("k",)),
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
-    silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
+    assumed=ASSUMED, silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
     headline=("page_size", "max_total_tokens"), tries=TRIES, known=KNOWN, window_pools=WINDOW_POOLS,
     sizes=SizesOption("real_model", "the sizes of its layers are not known: pools as the options state"),
 )  # fmt: skip

@@ -32,8 +32,10 @@ class Options:
     block_size: int = flag(16, "--block-size", least=1, tokens=True, governs="VL-SIZE-SCHEDULER-BLOCK",
                            tries=(8, 16, 32, 64),
                            help="Tokens of a block; only complete blocks are published and found.")
-    num_gpu_blocks: int = flag(512, "--num-gpu-blocks-override", least=2, governs="VL-POOL-EVICT VL-SCHED-ADMIT",
-                               help="Number of blocks of the pool, with the null block.")
+    num_gpu_blocks: int = flag(
+        512, "--num-gpu-blocks-override", least=2, resolved=True, governs="VL-POOL-EVICT VL-SCHED-ADMIT",
+        help="Number of blocks of the pool, with the null block. Without it, a pool that holds all requests is "
+             "assumed: the real server derives it from the memory of the device.")
     max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="VL-SIZE-ADMISSION-CAP",
                               help="Maximum tokens of a request; 0 = as many as the pool has room for.")
     max_num_batched_tokens: int = flag(

@@ -73,16 +73,23 @@ def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
 def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroups | None) -> str:
     """Return the groups of a model as ``kv_groups`` states them. ``groups``: number of groups by kind; None = as
     many as the layers of ``spec`` fill."""
-    kinds = layers_by_kind(spec)
-    size = group_size([len(layers) for layers in kinds.values()])
-    number = {} if groups is None else {"A": groups.full, "W": groups.window, "S": groups.state}
     words = list[str]()
-    for (letter, window), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
+    for (letter, window), number in groups_by_kind(spec, groups).items():
         block = {"S": blocks.state, "W": blocks.window}.get(letter, blocks.full)
-        words += [f"{letter}{window or ''}/{block}"] * number.get(letter, -(-len(layers) // size))
+        words += [f"{letter}{window or ''}/{block}"] * number
     if eagle:
         words[0] += "e"
     return " ".join(words)
+
+
+def groups_by_kind(spec: Spec, groups: LayerGroups | None) -> dict[tuple[str, int], int]:
+    """Return the number of groups by letter and window or chunk, full attention first. ``groups``: number of groups of
+    a real model; None = as many as the layers of ``spec`` fill."""
+    kinds = layers_by_kind(spec)
+    size = group_size([len(layers) for layers in kinds.values()])
+    stated = {} if groups is None else {"A": groups.full, "W": groups.window, "S": groups.state}
+    in_order = sorted(kinds.items(), key=lambda pair: pair[0][0] != "A")
+    return {kind: stated.get(kind[0], -(-len(layers) // size)) for kind, layers in in_order}
 
 
 def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfig:

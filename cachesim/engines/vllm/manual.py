@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
 from cachesim.engines.shared.advice import larger_values, tries_of
+from cachesim.engines.vllm.assumed_pool import ASSUMED
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
@@ -86,5 +87,5 @@ MANUAL = Manual(
     tries=tries_of(FLAGS, lambda now, load: larger_values("num_gpu_blocks", now, 1024, 4096)),
     sizes=SizesOption("real_model", "the sizes of its layers are not known: blocks as --block-size states; "
                                     "attention_block_size takes the number in the server's log"),
-    plenty={"num_gpu_blocks": 2048}, headline=("block_size", "num_gpu_blocks"),
+    plenty={"num_gpu_blocks": 2048}, assumed=ASSUMED, headline=("block_size", "num_gpu_blocks"),
 )  # fmt: skip

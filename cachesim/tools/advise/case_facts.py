@@ -9,6 +9,7 @@ from typing import Mapping
 from cachesim.engines.registry import engine_of
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.scenarios.option_checks import in_force
+from cachesim.scenarios.server_settings import server_options
 from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange
 
 PRINTED, GIVEN, LEAST, ASSUMED = "printed", "given", "least", "assumed"
@@ -81,7 +82,7 @@ def _condition(name: str, case: Setup, source: str | None) -> str:
     """Return the clause that an option has its simulated value."""
     manual = engine_of(case.profile).manual
     flag = manual.flag(name)
-    value = in_force(case.scenario.server, case.profile)[name]
+    value = in_force(server_options(case.scenario), case.profile)[name]
     text = name if flag is None else flag_text(flag, value, manual.open_words)
     return f"{text} was set" if source else f"the server has the default {text}"
 

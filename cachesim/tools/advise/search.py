@@ -13,6 +13,7 @@ from typing import AbstractSet, Any, Iterator, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of, rules_of
+from cachesim.judging.reproduce_command import assumed_flags, assumption
 from cachesim.scenarios.known_repairs import repair_by
 from cachesim.tools.advise.client_changes import ClientChange
 from cachesim.tools.advise.memory_meter import Sizes
@@ -110,9 +111,12 @@ def case_data(search: AdviceSearch, has_texts: bool = True) -> Data:
 
 
 def _notes(case: Setup) -> list[str]:
-    """Return sentences about flags of the case that change answers or end the process with its model."""
+    """Return sentences about flags of the case that change answers or end the process with its model, and about a pool
+    whose size is assumed."""
     rules = rules_of(case.profile)
-    return list(engine_of(case.profile).cautions(rules, case.scenario.model, case.scenario.server))
+    assumed = assumed_flags(case.scenario)
+    cautions = engine_of(case.profile).cautions(rules, case.scenario.model, case.scenario.server)
+    return [*cautions, *([assumption(assumed)] if assumed else [])]
 
 
 def advice_data(

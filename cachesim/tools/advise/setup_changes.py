@@ -19,6 +19,7 @@ from cachesim.judging.reproduce_command import line_words, set_words
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.server_settings import assumed_options, server_options
 from cachesim.tools.advise.case_files import CaseFiles
 from cachesim.tools.advise.client_changes import ClientChange, client_changes, load_of, own_slots
 
@@ -93,16 +94,18 @@ def single_changes(case: Setup, engine: Engine) -> Iterator[SetupChange]:
 
 def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
     """Yield candidate flag values of the engine that differ from the current values."""
-    now = in_force(case.scenario.server, case.profile)
+    now = in_force(server_options(case.scenario), case.profile)
     tries = manual.tries or tries_of(manual.flags)
+    assumed = assumed_options(case.scenario)
     for one in tries(now, load_of(case.scenario.line)):
-        if differing := {name: value for name, value in one.items() if now[name] != value}:
+        differing = {name: value for name, value in one.items() if now[name] != value}
+        if differing and assumed.keys().isdisjoint(differing):
             yield SetupChange(ChangeKind.FLAG, options=differing)
 
 
 def changes_of_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
     """Yield client changes; last a slot for each conversation, with the present slots or with more slots."""
-    now = in_force(case.scenario.server, case.profile)
+    now = in_force(server_options(case.scenario), case.profile)
     yield from (SetupChange(ChangeKind.CLIENT, client=one) for one in client_changes(manual))
     if manual.slots and (slots := manual.slot_count(now)) > 1:
         yield SetupChange(ChangeKind.CLIENT, client=own_slots(slots))

@@ -29,6 +29,7 @@ from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
+from cachesim.scenarios.server_settings import server_options
 from cachesim.tools.picture.block_cells import Cells
 from cachesim.tools.picture.cell_recorder import CellHistory
 from cachesim.tools.picture.position_scale import cut
@@ -48,7 +49,7 @@ class RuleSource(NamedTuple):
 
 def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, RuleSource]:
     """Return the sources of these rules by id, without unknown rules. Raise BadInput for an unknown profile."""
-    engine, now = registry.engine_named(scenario.engine), in_force(scenario.server, profile)
+    engine, now = registry.engine_named(scenario.engine), in_force(server_options(scenario), profile)
     found: dict[str, RuleSource] = {}
     for rule in sorted(set(rules) & set(RULES)):
         names = engine.rule_flags.get(rule.split(".")[0], ())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, cut
+from cachesim.judging.reproduce_command import assumed_flags
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.tools.request_bodies.api_forms import CHAT, bodies_of
 from cachesim.tools.request_bodies.body import IMAGE, MARK, TOOL, Body, changed, field_change
@@ -283,6 +284,7 @@ def _simulated(data: dict[str, Any], run: SimulatedImport, most: Sequence[int]) 
     known = [row for row in data["requests"] if row["simulated"] is not None]
     data["simulation"] = {
         "profile": run.scenario.profiles[0], "model": run.scenario.model, "flags": dict(run.scenario.server),
+        "assumed": assumed_flags(run.scenario), "refused": run.refused,
         "played": len(known), "not_played": run.left, "limit": run.limit, "tokens": sum(row["tokens"] for row in known),
         "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
         "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),

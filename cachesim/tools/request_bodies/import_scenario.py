@@ -141,6 +141,7 @@ class SimulatedImport(NamedTuple):
     toml: str                        # scenario file, "" if no request was simulated
     left: int                        # requests not simulated because of the limits
     limit: str                       # the limit that the first of them exceeds, with its place and flag; "" = none
+    refused: str = ""                # error of the first request that the server refuses, "" = it refuses none
     adapters: str = ""               # how adapters are simulated, "" = no request names any
     is_assumed: bool = False            # the server's adapters are assumed, and matter
 
@@ -232,7 +233,8 @@ def _simulate(
     reused = [None if answer is None or answer.error else answer.cache_n for answer in found]
     top = {**head, "source": ["cachesim"], "engine": engine, "model": named.model, "profiles": [profile]}
     text = to_toml(top, scenario.server, scenario.words, steps) if steps else ""
-    return SimulatedImport(scenario, reused, text, len(records) - len(steps), str(over or ""))
+    refused = next((answer.error for answer in found if answer is not None and answer.error), "")
+    return SimulatedImport(scenario, reused, text, len(records) - len(steps), str(over or ""), refused)
 
 
 def _token_request(record: AnsweredBody, adapters: bool) -> TokenRequest:

@@ -12,6 +12,7 @@ from rich.text import Text
 from cachesim.base.errors import counted, cut
 from cachesim.base.escaping import printable_line, shell_command, shell_word
 from cachesim.base.layout import WholeTable, as_typed
+from cachesim.judging.reproduce_command import assumption
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # maximum requests in the table (-v shows all), causes, numbers in a list
@@ -270,7 +271,7 @@ def _simulation(data: Data) -> Iterator[Text]:
     """Yield the tokens of all prompts, split into reused, new, changed and not kept."""
     found = data["simulation"]
     if not found["played"]:
-        yield Text(f"not simulated: {found['limit']}", "yellow")
+        yield Text(f"not simulated: {found['limit'] or 'the server refuses: ' + found['refused']}", "yellow")
         return
     yield Text.assemble(
         (f"simulated under {found['profile']}, model {found['model']}: ", "bold"),
@@ -279,6 +280,10 @@ def _simulation(data: Data) -> Iterator[Text]:
         f"{_tokens(data, found['again'])} re-evaluated because the prompt changed + "
         f"{_tokens(data, found['not_kept'])} re-evaluated because the server did not keep them",
     )  # fmt: skip
+    if found["assumed"]:
+        yield Text(assumption(found["assumed"]))
+    if found["refused"]:
+        yield Text(f"the server refuses a request: {found['refused']}", "yellow")
     if found["adapters"]:
         yield Text(found["adapters"], "dim")
     if found["foreign"]:

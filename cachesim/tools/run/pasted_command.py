@@ -24,6 +24,7 @@ from cachesim.engines.shared.known_models import find
 from cachesim.engines.shared.model_sizes import known_sizes, sized_name
 from cachesim.scenarios.option_checks import check_option, model_named
 from cachesim.tools.run.arguments import profile_name
+from cachesim.tools.run.named_version import named_version, rules_for
 from cachesim.tools.run.options_file import with_file_options
 from cachesim.tools.run.server_command import (
     NotInRelease,
@@ -59,7 +60,7 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
     more = forms.flags if forms else ()
     try:
         if not profiles:
-            return _newest(words, program, engine, more)
+            return _without_profile(text, words, program, engine, more)
         found = [_read(words, program, engine, more, _compared(engine, profile)) for profile in profiles]
     except UnknownFlag as unknown:
         others = [other.name for other in ENGINES.values()
@@ -67,7 +68,16 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
                   and find_program(words, other.command_table) is not None]  # fmt: skip
         hint = f"{others[0]} has it: -p {others[0]}" if others else unknown.hint
         raise BadInput(unknown.cause, hint=hint) from None
-    return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
+    notes = (*_overruled(text, engine, profiles), *_uncompared(engine, profiles))
+    return PastedCommand(engine, profiles[0], found[0], notes)
+
+
+def _overruled(text: str, engine: Engine, profiles: Sequence[str]) -> Iterator[str]:
+    """Yield a line if the text names another version than the rule sets that are given."""
+    named = named_version(text, engine)
+    chosen = rules_for(engine, named) if named is not None and named.version else None
+    if named is not None and chosen is not None and chosen.profile not in profiles:
+        yield f"{named.words} names {engine.name} {named.version}: -p {', '.join(profiles)} is simulated"
 
 
 def _server_words(text: str) -> list[ShellWord]:
@@ -103,6 +113,28 @@ def _read(words: Sequence[ShellWord], program: Program, engine: Engine, more: Se
     """Read the arguments of a server. Raise BadInput."""
     table = engine.command_table
     return read_command(words, program, table, engine.manual.flags, at.release, sizes=more, later=at.later)
+
+
+def _without_profile(text: str, words: Sequence[ShellWord], program: Program, engine: Engine,
+                     more: Sequence[Flag]) -> PastedCommand:  # fmt: skip
+    """Read a command line for the version that the text names, else for the newest release that has its arguments.
+    Raise BadInput."""
+    named = named_version(text, engine)
+    chosen = rules_for(engine, named) if named is not None and named.version else None
+    if chosen is None:
+        found = _newest(words, program, engine, more)
+        if named is None:
+            return found
+        return found._replace(notes=(f"{named.words} names no version: {found.profile} is assumed", *found.notes))
+    try:
+        command = _read(words, program, engine, more, _compared(engine, chosen.profile))
+    except NotInRelease:
+        if not chosen.is_nearest:
+            raise
+        found = _newest(words, program, engine, more)
+        return found._replace(notes=(*chosen.notes, f"its arguments are those of {found.profile}, which is simulated",
+                                     *found.notes))  # fmt: skip
+    return PastedCommand(engine, chosen.profile, command, (*chosen.notes, *_uncompared(engine, [chosen.profile])))
 
 
 def _newest(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag]) -> PastedCommand:

@@ -15,6 +15,7 @@ from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.server_settings import assumed_options, server_options
 from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord
 from cachesim.tools.search.property_failure import PropertyFailure, masked
 
@@ -226,12 +227,13 @@ class _Counts(SilentObserver):
 def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
     """In a conversation on a single slot, more checkpoints or more cache never reduce reuse. Conversations with
     simultaneous requests, actions or failing requests are not judged."""
-    manual, options = ENGINES[scenario.engine].manual, in_force(scenario.server, profile)
+    manual, options = ENGINES[scenario.engine].manual, in_force(server_options(scenario), profile)
     if any(step.together or step.action for step in scenario.steps) or manual.slot_count(options) != 1:
         return
     before = _reused(scenario, profile, {})
+    assumed = assumed_options(scenario)
     for name, plenty in manual.plenty.items():
-        if options[name] in (plenty, -1):
+        if name in assumed or options[name] in (plenty, -1):
             continue
         after = _reused(scenario, profile, {name: plenty})
         if before and after and sum(after) < sum(before):

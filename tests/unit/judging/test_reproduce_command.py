@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag
 from cachesim.engines.rule_files import profile_of
 from cachesim.judging.reproduce_command import (
+    assumption,
     case_command,
     case_words,
     flag_text,
@@ -50,17 +51,18 @@ def test_a_flag_has_its_shortest_spelling_and_the_words_of_the_server(flag, valu
 def test_headline_flags_are_named_until_they_are_set():
     data = flags_data("mlx_lm@0.32.2", {"prefill_step_size": 512, "thinking": True})
     assert data == {"default": ["--prompt-cache-size 10"], "set": ["--prefill-step-size 512", "thinking=true"],
-                    "derived": []}  # fmt: skip
+                    "derived": [], "assumed": []}  # fmt: skip
     with pytest.raises(BadInput, match="unknown"):
         flags_data("mlx_lm@0.0.1", {})
 
 
 @pytest.mark.parametrize(("data", "lines"), [
-    ({"default": ["-b 2", "-c 3"], "set": ["-np 2"], "derived": ["one", "two"]},
+    ({"default": ["-b 2", "-c 3"], "set": ["-np 2"], "derived": ["one", "two"], "assumed": []},
      [Text("flags: -b 2 -c 3; set: -np 2", "dim"), Text("one"), Text("two")]),
-    ({"default": ["-b 2"], "set": [], "derived": []}, [Text("flags: -b 2", "dim")]),
-    ({"default": [], "set": ["-b 2"], "derived": []}, [Text("set: -b 2", "dim")]),
-    ({"default": [], "set": [], "derived": ["one"]}, [Text("one")]), ({"default": [], "set": [], "derived": []}, []),
+    ({"default": ["-b 2"], "set": [], "derived": [], "assumed": []}, [Text("flags: -b 2", "dim")]),
+    ({"default": [], "set": ["-b 2"], "derived": [], "assumed": []}, [Text("set: -b 2", "dim")]),
+    ({"default": [], "set": [], "derived": ["one"], "assumed": ["-c 9"]}, [Text(assumption(["-c 9"])), Text("one")]),
+    ({"default": [], "set": [], "derived": [], "assumed": []}, []),
 ])  # fmt: skip
 def test_the_flags_line_leaves_out_empty_parts(data, lines):
     assert flags_line(data) == lines

@@ -15,8 +15,8 @@ CAUSE = {"name": "date", "says": "the date", "detail": "", "where": "", "path": 
 ROW = {"request": 0, "conversation": 1, "tokens": 2000, "reusable": 0, "again": 0, "simulated": 0, "cause": "new",
        "path": "", "parameters": [], "not_kept": 0, "foreign": 0}  # fmt: skip
 PLAYED = {"played": 2, "profile": "p@1", "model": "A", "tokens": 4000, "reused": 1000, "new_tokens": 1500,
-          "again": 1500, "not_kept": 0, "adapters": "", "foreign": 0, "adapters_assumed": False, "not_played": 0,
-          "limit": "", "unnamed": [], "other_not_kept": None}  # fmt: skip
+          "again": 1500, "not_kept": 0, "adapters": "", "assumed": [], "refused": "", "foreign": 0,
+          "adapters_assumed": False, "not_played": 0, "limit": "", "unnamed": [], "other_not_kept": None}  # fmt: skip
 CURE = {"advice": "keep it", "saved": 1200, "evaluated": 3000, "first_requests": 2, "other_model": None}
 CHANGED = {**ROW, "request": 1, "again": 1500, "reusable": 1000, "cause": "date", "path": "messages[0]"}
 DATA = {"requests": [ROW, CHANGED], "files": ["a.jsonl"], "arguments": [], "simulation": PLAYED, "tokens_exact": True,

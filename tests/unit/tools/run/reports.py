@@ -68,7 +68,8 @@ def run_reports() -> Iterator[Report]:
     yield "run, titles", run_report(titled)
     yield "run -v, titles", run_report(titled, verbose=1)
     one = data_of(judgement(), profile="llama_cpp@b9518")
-    other = {**one, "profile": "llama_cpp@b8672", "flags": {"default": [], "set": ["-c 64"], "derived": []}}
+    flags = {"default": [], "set": ["-c 64"], "derived": [], "assumed": []}
+    other = {**one, "profile": "llama_cpp@b8672", "flags": flags}
     yield "run, equal and other outcomes", run_report(
         one, {**other, "holds": False}, {**one, "profile": "llama_cpp@b10587"})  # fmt: skip
     lossy = data_of(judgement(charges=[ERASED], prompt_n=10), profile="vllm@0.33.0")

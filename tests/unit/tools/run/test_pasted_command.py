@@ -451,3 +451,34 @@ def test_of_several_containers_the_first_that_starts_a_server_is_read():
         assert found.command.options == {"ctx_size": 8}
     with pytest.raises(BadInput, match="no known server in the command line: 'redis-server'"):
         read_pasted("services:\n" + services[0], [])
+
+
+SGLANG = "python3 -m sglang.launch_server --model-path M"
+COMPOSE = "services:\n  a:\n    image: {}\n    command: {}\n"
+CHART = "image:\n  repository: vllm/vllm-openai\n  tag: v0.31.0\nargs:\n  - --model\n  - M\n"
+
+
+@pytest.mark.parametrize(("text", "profile", "assumed"), [
+    ("docker run --gpus all vllm/vllm-openai:v0.30.0 --model M", "vllm@0.30.0", False),
+    ("docker run -p 8000:8000 vllm/vllm-openai:v0.31.0-cu129 --model M", "vllm@0.31.0", False),
+    ("docker run vllm/vllm-openai:v0.28.0 --model M", "vllm@0.30.0", True),
+    ("docker run vllm/vllm-openai:latest --model M", "vllm@0.33.0", True),
+    (f"docker run lmsysorg/sglang:v0.5.9 {SGLANG}", "sglang@0.5.9", False),
+    (f"docker run lmsysorg/sglang:v0.5.22-cu130 {SGLANG}", "sglang@0.5.23", True),
+    ("docker run ghcr.io/ggml-org/llama.cpp:server-cuda-b11549 -m M", "llama_cpp@b11549", False),
+    ("docker run ghcr.io/ggml-org/llama.cpp:server-b9713 -m M", "llama_cpp@b9713", False),
+    ("pip install vllm==0.32.0\nvllm serve M", "vllm@0.32.0", False),
+    (COMPOSE.format("lmsysorg/sglang:v0.5.20", SGLANG), "sglang@0.5.20", False),
+    ("FROM vllm/vllm-openai:v0.30.0\nCMD [\"--model\", \"M\"]\n", "vllm@0.30.0", False),
+    (CHART, "vllm@0.31.0", False),
+])  # fmt: skip
+def test_a_version_that_the_text_names_is_simulated(text: str, profile: str, assumed: bool) -> None:
+    found = read_pasted(text, [])
+    assert found.profile == profile
+    assert ("assumed" in found.notes[0]) is assumed
+
+
+def test_a_rule_set_beside_a_named_version_is_simulated_and_the_difference_is_said() -> None:
+    found = read_pasted("docker run vllm/vllm-openai:v0.30.0 --model M", ["vllm@0.33.0"])
+    assert (found.profile, found.notes[:1]) == (
+        "vllm@0.33.0", ("vllm/vllm-openai:v0.30.0 names vllm 0.30.0: -p vllm@0.33.0 is simulated",))
