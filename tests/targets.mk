@@ -147,6 +147,8 @@ $(PEERS)/.made: pyproject.toml
 peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --offload --steps $(STEPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --compressed --steps $$(($(STEPS) / 5)) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_packed
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_state_load
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults 0.33.0
@@ -154,6 +156,7 @@ peers-vllm: $(PEERS_VLLM)/.made
 	for release in $(VLLM_OLDER); do export PYTHONPATH=$(PEERS_VLLM)/$$release; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults $$release || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_backends $$release || exit 1; \
+	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_packed || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $$(($(STEPS) / 10)) --seed $(SEED) || exit 1; done
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks

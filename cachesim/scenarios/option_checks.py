@@ -234,8 +234,9 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     if sized := sized_name(text):
         note = note if size_check(sized) else f"{note}; its sizes were not verified (cachesim memory --models)"
         return AcceptedModel(model, note, {manual.sizes.name: sized})
-    has_states = any(layer.recurrence for layer in parse(real.layers).layers)
-    return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_states else note)
+    layers = parse(MODELS[name].layers).layers if name else ()
+    has_own_blocks = any(layer.recurrence or KINDS[layer.kind].newest for layer in layers)
+    return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_own_blocks else note)
 
 
 def _model_of_file(file: str, engine: str) -> AcceptedModel:
@@ -243,7 +244,7 @@ def _model_of_file(file: str, engine: str) -> AcceptedModel:
     manual, real = manual_of(engine), real_model(file)
     if manual.window_pools is not None and plain(real.arch) not in manual.window_pools:
         real = real._replace(layers=tuple(one._replace(kind="A") if one.kind == "W" else one for one in real.layers))
-    layers = short_notation(real)
+    layers = manual.stand_ins.get(plain(real.arch)) or short_notation(real)
     arch = next((arch for arch in manual.architectures if plain(real.arch).startswith(plain(arch))), "")
     model = f"{arch}-{layers}" if arch else layers
     check_model(model, engine)

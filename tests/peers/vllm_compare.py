@@ -120,6 +120,8 @@ def main(argv):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--offload", action="store_const", dest="draw", const=vllm_draw.draw_offload,
                         default=vllm_draw.draw_config, help="models of full attention with CPU offload instead")
+    parser.add_argument("--compressed", action="store_const", dest="draw", const=vllm_draw.draw_compressed,
+                        help="models with compressed rows instead")
     parser.add_argument("--record", nargs="+", metavar="FOLDER SEED", help="write recordings of these seeds instead")
     parser.add_argument("--out", default="vllm-difference.json", help="where the smallest differing recording goes")
     args = parser.parse_args(argv)

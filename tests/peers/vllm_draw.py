@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import traceback
 
+from cachesim.engines.shared.model_sizes import real_model
+from cachesim.engines.vllm.compressed_layers import layer_caches, packed_groups
 from tests.peers.vllm_engine import EAGLE_FAMILY, FILLER, RELEASE, RealServer
 
 SIZES = (2, 3, 4, 5, 8, 16)
@@ -19,6 +21,7 @@ OFFLOADED = {"full", "swa", "rswa", "chunked", "mamba"}
 FREE = 0.4                     # of the layouts have any number of groups of any kinds
 MANAGERS = "single_type_kv_cache_manager.py"
 MOST_STEPS = 160
+LONG = 1000                    # tokens of a request from which on prompts are as long as they may
 PER_STEP = {"add": 0.12, "abort": 0.012, "reset": 0.01}
 RESETS = 0.06                  # of a step with CPU offload: prompts come back from there
 
@@ -100,8 +103,9 @@ def draw_request(rng, known, config):
         images = [*images, [len(prompt), size_of, name]]
         prompt = prompt + [PLACEHOLDER] * size_of
     if not prompt or rng.random() < 0.75:
-        prompt = prompt + [rng.choice(TOKENS) for _ in range(rng.choice((1, 3, size, rng.randint(1, 60))))]
-    prompt = prompt[: min(most, 90)]
+        longest = 60 if most < LONG else most
+        prompt = prompt + [rng.choice(TOKENS) for _ in range(rng.choice((1, 3, size, rng.randint(1, longest))))]
+    prompt = prompt[: min(most, 90) if most < LONG else most - 30]
     room = config["max_model_len"] - len(prompt)
     request = {"prompt": prompt, "answer": [rng.choice(TOKENS) for _ in range(rng.randint(1, min(20, room)))]}
     images = [image for image in images if image[0] + image[1] <= len(prompt)]
@@ -148,6 +152,28 @@ def draw_offload(rng):
         "num_cpu_chunks": rng.randint(1, 40), "blocks_per_chunk": rng.choice((1, 1, 2, 3)),
         "eviction_policy": rng.choice(("lru", "arc")), "store_threshold": rng.choice((0, 0, 0, 2)),
         "offload_prompt_only": rng.random() < 0.5}, "late": rng.choice((0, 0.6, 0.9))}
+
+
+def draw_compressed(rng):
+    """Return the configuration of a model with compressed rows: the groups of DeepSeek V4, with real blocks."""
+    model = rng.choice(("deepseek-v4", "deepseek-v4-pro"))
+    spec = rng.choice((None, None, "eagle_drop", "eagle_hash", "eagle_keep"))
+    caches = layer_caches(real_model(model), 256, int(spec in EAGLE_FAMILY))
+    groups = [{"kind": "swa" if first.window else "full", "block_size": first.block, "latent": True,
+               "eagle": any(cache.is_draft for cache in group.caches) and spec != "eagle_keep",
+               **({"window": first.window} if first.window else {})}
+              for group in packed_groups(caches) for first in group.caches[:1]]  # fmt: skip
+    most = rng.choice((1100, 1600, 2400))
+    return {
+        "kind": model, "max_num_seqs": rng.randint(1, 6), "max_num_batched_tokens": rng.choice((64, 200, 512, 1024)),
+        "max_model_len": most, "long_prefill_token_threshold": rng.choice((0, 0, 100)),
+        "policy": rng.choice(("fcfs", "fcfs", "priority")), "watermark": rng.choice((0.0, 0.0, 0.1)),
+        "reserve_full": rng.random() > 0.2, "retention": rng.choice((0, 0, None, 256, 512)), "spec": spec,
+        "num_spec": rng.randint(1, 3) if spec else 0, "async_scheduling": rng.random() < 0.6, "images": False,
+        "caching": rng.random() > 0.1, "dcp": 1,
+        "prefix_match_unit": rng.choice((None, None, 4, 2)), "ckpt_align": None, "shared_prefix_checkpoint": False,
+        "groups": groups, "num_blocks": most // 4 * rng.randint(3, 12),
+    }  # fmt: skip
 
 
 def record(seed, prepare=RealServer, draw=draw_config):

@@ -23,7 +23,9 @@ from vllm.v1.kv_cache_interface import (
     KVCacheConfig,
     KVCacheGroupSpec,
     MambaSpec,
+    MLAAttentionSpec,
     RSWASpec,
+    SlidingWindowMLASpec,
     SlidingWindowSpec,
 )
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
@@ -42,6 +44,8 @@ ATTENTION = {
     "chunked": (ChunkedLocalAttentionSpec, {"attention_chunk_size": "chunk"}),
 }
 
+LATENT = {"full": MLAAttentionSpec, "swa": SlidingWindowMLASpec}          # classes of latent rows
+
 
 def spec_of(group, config):
     """Return the cache spec of one group of a header."""
@@ -54,6 +58,7 @@ def spec_of(group, config):
             num_prefill_checkpoint_blocks=int(align is not None), prefill_checkpoint_alignment=align,
         )  # fmt: skip
     spec_type, names = ATTENTION[group["kind"]]
+    spec_type = LATENT[group["kind"]] if group.get("latent") else spec_type
     fields = {name: group[ours] for name, ours in names.items()}
     return spec_type(
         block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32,

@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCacheGroupSpec
 from cachesim.engines.vllm.layer_groups import LayerGroups, group_size
-from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks, real_groups
+from cachesim.engines.vllm.page_sizes import LayerBlocks, compressed_groups, layer_blocks, real_groups
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
@@ -137,6 +137,9 @@ def _groups(rules: Rules, opts: Options, spec: Spec, eagle: bool) -> list[KVCach
     """Return the groups that the options state, or those of the model."""
     if opts.kv_groups:
         return stated_groups(opts.kv_groups, spec)
+    if packed := compressed_groups(opts):
+        words = [group.word if eagle else group.word.removesuffix("e") for group in packed]
+        return stated_groups(" ".join(words), spec, empty=True)
     groups = real_groups(opts)
     made = made_groups(layer_blocks(rules, opts), spec, eagle, groups)
     return stated_groups(made, spec, empty=groups is not None)

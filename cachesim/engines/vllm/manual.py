@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
 from cachesim.engines.shared.advice import larger_values, tries_of
+from cachesim.engines.shared.known_models import MODELS, OLDER, KnownModel
 from cachesim.engines.vllm.assumed_pool import ASSUMED
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
@@ -13,6 +14,23 @@ from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
 from cachesim.model.hash_mixing import Rng
 
+_CHOSEN = KnownModel("AAAA", "its layers choose rows and keep them all, as attention does",
+                     "vllm-project/vllm vllm/models/deepseek_v32, minimax_m3 (0.33.0)")  # fmt: skip
+_COMPRESSED = KnownModel(
+    "W128 W128 A W128", "two groups of windows, compressed rows with their index as attention, and the states of "
+    "compressors that read 128 tokens; those that read 8 have blocks, but no layer here",
+    "vllm-project/vllm vllm/models/deepseek_v4 (0.33.0)")  # fmt: skip
+KNOWN = {
+    **OLDER,
+    **{name: _CHOSEN._replace(also=MODELS[name].also) for name in ("deepseek-v3.2", "glm-5", "glm-5.2", "minimax-m3")},
+    **{name: _COMPRESSED._replace(also=MODELS[name].also) for name in ("deepseek-v4", "deepseek-v4-pro")},
+}
+"""Real models with the layers that represent them in this server's pool."""
+STAND_INS = {
+    **dict.fromkeys(("deepseekv32", "glmmoedsa", "minimaxm3", "minimaxm3vl", "minimaxm3vltext"), _CHOSEN.layers),
+    "deepseekv4": _COMPRESSED.layers,
+}
+"""Model types of configurations, as ``plain`` writes them -> layers that represent them."""
 STATES = frozenset("GSCH")
 
 
@@ -75,7 +93,8 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MANUAL = Manual(
-    flags=FLAGS, models=(), drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
+    flags=FLAGS, models=(), known=KNOWN, stand_ins=STAND_INS,
+    drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
     draw=draw, draw_fields=draw_fields, slots=False, pool=True, refused=frozenset(),
     image_sizes=lambda server: ("2x2", "4x2", "1x6", "4x4") if server.get("multimodal") else (),
     takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else", IMAGES}),

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.model_sizes import older_model
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
-from cachesim.engines.vllm.flags import AUTO, BYTES, Options
+from cachesim.engines.vllm.compressed_layers import (
+    PackedGroup,
+    kernel_block,
+    layer_caches,
+    packed_groups,
+    served_model,
+)
+from cachesim.engines.vllm.flags import AUTO, BYTES, Options, options
 from cachesim.engines.vllm.layer_groups import LayerGroups, groups_of
 from cachesim.engines.vllm.rules.blocks import Pages
 from cachesim.engines.vllm.rules.schedule import EAGLE
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
 
 STATE_BYTES = {"bfloat16": F16, "float16": F16, "float32": F32}
 """Type of a state -> bytes of a number."""
+
+BLOCK = options({}).block_size
+"""Tokens of a block if the command line does not state it."""
 
 
 class LayerBlocks(NamedTuple):
@@ -71,7 +80,7 @@ def _width(given: str, default: str) -> int:
 def attention_block(rules: Rules, opts: Options, model: RealModel) -> int:
     """Return the tokens of a block of attention. Raise BadInput for a mode under which they are not known."""
     if opts.attention_block_size or not (model.states and model.full):
-        return opts.attention_block_size or opts.block_size
+        return opts.attention_block_size or kernel_block(model, opts.block_size, BLOCK)
     if opts.mamba_cache_mode == EVERY and opts.enable_prefix_caching:
         raise BadInput("blocks of real models under mamba_cache_mode all are not known",
                        hint="attention_block_size, which the server's log states")  # fmt: skip
@@ -90,7 +99,7 @@ def layer_blocks(rules: Rules, opts: Options) -> LayerBlocks:
     if not opts.real_model:
         block = opts.attention_block_size or opts.block_size
         return LayerBlocks(block, block, opts.mamba_block_size or block)
-    return model_blocks(rules, opts, older_model(opts.real_model, "vllm"))
+    return model_blocks(rules, opts, served_model(opts.real_model))
 
 
 def model_blocks(rules: Rules, opts: Options, model: RealModel) -> LayerBlocks:
@@ -108,7 +117,21 @@ def real_groups(opts: Options) -> LayerGroups | None:
     Raise BadInput."""
     if not opts.real_model:
         return None
-    return model_groups(older_model(opts.real_model, "vllm"), opts)
+    return model_groups(served_model(opts.real_model), opts)
+
+
+def compressed_groups(opts: Options) -> list[PackedGroup]:
+    """Return the groups of the real model that the options name, if its rows are compressed; [] for any other. Raise
+    BadInput."""
+    model = served_model(opts.real_model) if opts.real_model else None
+    return packed_model(model, opts) if model and model.compressed else []
+
+
+def packed_model(model: RealModel, opts: Options) -> list[PackedGroup]:
+    """Return the groups of a model with compressed rows. Raise BadInput for a block that its kernels do not take."""
+    block = opts.attention_block_size or kernel_block(model, opts.block_size, BLOCK)
+    drafted = max(1, len(model.heads)) if opts.speculative_method in EAGLE else 0
+    return packed_groups(layer_caches(model, block, drafted))
 
 
 def model_groups(model: RealModel, opts: Options) -> LayerGroups:
@@ -121,10 +144,15 @@ def derived_blocks(rules: Rules, opts: Options) -> list[str]:
     BadInput."""
     if not opts.real_model or opts.kv_groups:
         return []
-    model = older_model(opts.real_model, "vllm")
+    model = served_model(opts.real_model)
+    name = "/".join(Path(opts.real_model).parts[-2:])
+    if packed := compressed_groups(opts):
+        words = " ".join(group.word for group in packed)
+        least = max(group.caches[0].block for group in packed)
+        return [f"{name}: groups {words}: a common prefix below {least} is not reused"]
     blocks = layer_blocks(rules, opts)
     said = []
-    if model.states and model.full:
+    if blocks.full != BLOCK and model.full and not model.windows:
         said.append(f"blocks of {blocks.full} tokens: a common prefix below {blocks.full} is not reused")
     elif model.full and model.windows and blocks.full != blocks.window:
         said.append(f"blocks of {blocks.full} tokens, in window layers {blocks.window}")
@@ -134,5 +162,4 @@ def derived_blocks(rules: Rules, opts: Options) -> list[str]:
     if len(numbers) > 1:
         most = counted(groups.layers, "layer")
         said.append(f"groups: {', '.join(numbers)}, each with its own blocks for up to {most}")
-    name = "/".join(Path(opts.real_model).parts[-2:])
     return [f"{name}: {line}" for line in said]

@@ -77,8 +77,8 @@ def test_an_engine_refuses_a_file_with_layers_that_it_lacks(tmp_path):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(keys))
     assert model_named(str(file), "llama_cpp", files=True).model == "I48"
-    with pytest.raises(BadInput, match="model 'I48': vllm has no layers of kind I"):
-        model_named(str(file), "vllm", files=True)
+    with pytest.raises(BadInput, match="model 'I48': mlx_lm has no layers of kind I"):
+        model_named(str(file), "mlx_lm", files=True)
 
 
 @pytest.mark.parametrize("name", ["tiny-gemma3.gguf", "tiny-qwen35.gguf", "tiny-lfm2.gguf", "tiny-llama.gguf"])

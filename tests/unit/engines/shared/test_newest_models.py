@@ -74,10 +74,13 @@ def test_the_memory_of_a_released_model_follows_from_its_numbers(capsys, name, e
     assert {part["name"]: part["each"] for part in found["parts"]} == each
 
 
+POOLED = "qwen3.8-flash-next"
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_an_engine_with_sizes_of_real_models_refuses_the_newest(capsys, engine):
-    assert main(["run", "S4/S", "--model", "A", "-p", engine, "--set", "real_model=deepseek-v4"]) == exits.BAD_INPUT
-    assert "its layers have window and compressed rows" in capsys.readouterr().err
+    assert main(["run", "S4/S", "--model", "A", "-p", engine, "--set", f"real_model={POOLED}"]) == exits.BAD_INPUT
+    assert "its layers have attention to the best pools" in capsys.readouterr().err
 
 
 def test_the_draft_context_of_compressed_rows_has_a_window_of_k_and_v(capsys):
@@ -98,7 +101,7 @@ def test_a_draft_context_has_the_layer_of_its_head():
 
 
 @pytest.mark.parametrize("profile", ["mlx_lm@d78bf58e", "ik_llama@1889-base", "vllm@latest", "sglang@latest"])
-@pytest.mark.parametrize("model", ["dots-3", "glm-5", "I48"])
+@pytest.mark.parametrize("model", ["dots-3", "hunyuan-v4", "I48"])
 def test_another_engine_refuses_it_in_one_line(capsys, profile, model):
     assert main(["run", "S4/S", "--model", model, "-p", profile]) == exits.BAD_INPUT
     error = capsys.readouterr().err

@@ -426,7 +426,7 @@ def test_each_of_several_rule_sets_must_have_the_arguments() -> None:
 
 def test_a_known_model_that_an_engine_lacks_has_the_reason_and_another_is_unknown() -> None:
     for engine, message in {
-        "vllm": "vllm: model 'glm-5' is not simulated: its layers have attention to the best rows (--model MODEL)",
+        "sglang": "sglang: model 'glm-5' is not simulated: its layers have attention to the best rows (--model MODEL)",
         "mlx_lm": "mlx_lm: model 'glm-5' is not simulated: the second KVCache of its layers (CacheList), which holds "
                   "index keys, has no rules here (--model MODEL)",
     }.items():  # fmt: skip
