@@ -10,6 +10,7 @@ from cachesim.engines.mlx_lm.history import BESIDE, LINE, TIMELINE
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
+    bodies_of,
     command_of,
     layout_of,
     log_of,
@@ -34,6 +35,7 @@ ENGINE = Engine(
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
+    chat_bodies=bodies_of(PACKAGE),
 )
 
 start = ENGINE.start

@@ -215,3 +215,10 @@ def test_the_use_of_a_template_is_what_the_real_server_finds(content, calls, use
     source = f"{{% for m in messages %}}{{{{ {content} }}}}{inner}{{% endfor %}}"
     found_use = examine(TemplateSource(source, {}), "t")
     assert found_use == TemplateUse(source=source, **use)
+
+
+def test_mlx_lm_joins_texts_without_anything_between_them(tmp_path):
+    """mlx_lm/server.py process_message_content (0.32.2, read)."""
+    whole, parts = ({"messages": [{"role": "user", "content": content}]} for content in ("It is", texts("It ", "is")))
+    data = found(tmp_path, whole, parts, asking=ImportOptions(profile="mlx_lm@0.30.2"))
+    assert data["requests"][1]["cause"] == "same"
