@@ -43,6 +43,7 @@ j --json-model-override-args
 1 --radix-eviction-policy
 1 --schedule-policy
 1 --speculative-algorithm
+1 --device =cuda =cpu =hpu =rocm
 1 --attention-backend =fa3 =flashinfer =triton =torch_native
 1 --decode-attention-backend =fa3 =flashinfer =triton =torch_native
 1 --prefill-attention-backend =fa3 =flashinfer =triton =torch_native
@@ -58,6 +59,8 @@ MODELS = """
 
 SIZES = """
 1 --cpu-offload-gb
+1 --dtype =auto =half =float16 =bfloat16
+0 --enable-deepseek-v4-fp4-indexer >=0.5.20
 1 --kv-cache-dtype =auto
 1 --mamba-ssm-dtype
 1 --mem-fraction-static
@@ -194,7 +197,6 @@ j --default-chat-template-kwargs >=0.5.20
 1 --default-priority-value >=0.5.20
 0 --delete-ckpt-after-loading
 1 --detokenizer-worker-num >=0.5.20
-1 --device
 0 --disable-aiter-allreduce-fusion-in-decode >=0.5.23
 0 --disable-aiter-allreduce-fusion-in-prefill >=0.5.23
 0 --disable-attn-tp-gather >=0.5.20
@@ -243,7 +245,6 @@ j --default-chat-template-kwargs >=0.5.20
 1 --dsa-triton-union >=0.5.23
 1 --dsv4-attn-backend >=0.5.20
 1 --dsv4-prefill-backend >=0.5.20
-1 --dtype
 1 --dynamic-batch-tokenizer-batch-size
 1 --dynamic-batch-tokenizer-batch-timeout
 1 --elastic-ep-backend
@@ -261,7 +262,6 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-cp-decode-attn-tp >=0.5.20
 0 --enable-cudagraph-gc
 0 --enable-custom-logit-processor
-0 --enable-deepseek-v4-fp4-indexer >=0.5.20
 0 --enable-dense-mlp-attn-tp >=0.5.20
 0 --enable-dp-attention-local-control-broadcast >=0.5.20
 0 --enable-dp-lm-head
@@ -642,13 +642,17 @@ ANY_USE = {
     "tokenspeed_mla": (pages(64, 32, 64),),
     "hpc_ops": (pages(64, 64),),
     "trtllm_mha": (pages(64, 16, 32, 64, until="sglang@0.5.9"), pages(64, 16, 32, 64, 128, since="sglang@0.5.20")),
+    "intel_xpu": (pages(128, 32, 64, 128, until="sglang@0.5.9"), pages(128, 64, 128, since="sglang@0.5.20")),
+    "ascend": (pages(128),),
 }
-"""Attention backend -> its pages: those that count unless they evaluate prompts alone, and those that always count.
-Source: SGLang server_args.py _handle_attention_backend_compatibility (0.5.9), arg_groups/overrides.py
-_mla_backend_page_constraints (0.5.20, 0.5.23)."""
-BY_DEVICE = {"ascend": "pages of 128 tokens unless stated", "intel_xpu": "pages of at least 64 tokens",
-             "fa4": "pages of 128 tokens on Blackwell GPUs, unless the model has latent rows"}  # fmt: skip
-"""Attention backend -> pages that depend on more than the command line states."""
+DEVICES = {"npu": (pages(128),), "musa": (pages(64, since="sglang@0.5.20"),), "xpu": ANY_USE["intel_xpu"]}
+"""Attention backend -> its pages: those that count unless they evaluate prompts alone, and those that always count;
+device -> those of its own backend. Source: SGLang server_args.py _handle_attention_backend_compatibility (0.5.9),
+arg_groups/overrides.py _mla_backend_page_constraints, _intel_xpu_page_constraint, _page_size_default,
+hardware_backend/npu/utils.py set_default_server_args (0.5.20, 0.5.23)."""
+BY_DEVICE = {"fa4": "fa4 has pages of 128 tokens on Blackwell GPUs, unless the model has latent rows; elsewhere they "
+                    "are as stated"}  # fmt: skip
+"""Attention backend -> its pages, which depend on more than the command line states."""
 
 
 def backend_reader(known: Mapping[str, Sequence[AllowedSizes]]) -> Reader:
@@ -657,9 +661,17 @@ def backend_reader(known: Mapping[str, Sequence[AllowedSizes]]) -> Reader:
         """Read the name of an attention backend."""
         if text in known:
             return ParsedArgument(allowed=known[text])
-        return ParsedArgument(limits=(f"{text} ({BY_DEVICE[text]})" if text in BY_DEVICE else text,))
+        if text in BY_DEVICE:
+            return ParsedArgument(ignored=(text,), needs={"page_size": BY_DEVICE[text]})
+        return ParsedArgument(limits=(text,))
 
     return read_backend
+
+
+def read_device(text: str) -> ParsedArgument:
+    """Read the kind of device, which can have pages of its own."""
+    allowed = DEVICES.get(text.split(":")[0], ())
+    return ParsedArgument(allowed=allowed) if allowed else ParsedArgument(limits=(text,))
 
 
 COMMAND_TABLE = CommandTable(
@@ -677,6 +689,7 @@ COMMAND_TABLE = CommandTable(
     positional=True,
     images=("sglang",),
     readers={
+        "--device": read_device,
         "--json-model-override-args": read_model_overrides,
         "--speculative-algorithm": read_algorithm,
         "--attention-backend": backend_reader({**LATENT, **ANY_USE}),

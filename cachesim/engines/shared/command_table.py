@@ -41,7 +41,8 @@ class Argument(NamedTuple):
 class AllowedSizes(NamedTuple):
     """Sizes that an argument's value allows for an ``option`` of the server: ``sizes``, or their ``multiples``. Of
     others the server makes ``otherwise``, or, if it does not start with them (``refuses``), of an unstated one alone.
-    ``since``, ``until``: first and last compared release in which this is so, "" = every one."""
+    Without ``sizes`` every stated one is allowed. ``since``, ``until``: first and last compared release in which this
+    is so, "" = every one."""
 
     option: str
     sizes: tuple[int, ...]
@@ -52,12 +53,14 @@ class AllowedSizes(NamedTuple):
     until: str = ""
 
     def allow(self, size: int) -> bool:
-        """True for an allowed size."""
+        """True for an allowed size, if any size is stated."""
         return any(size % one == 0 for one in self.sizes) if self.multiples else size in self.sizes
 
     @property
     def words(self) -> str:
         """The allowed sizes."""
+        if not self.sizes:
+            return f"{self.otherwise} unless stated"
         listed = " or ".join(map(str, self.sizes))
         return f"multiples of {listed}" if self.multiples else listed
 

@@ -26,7 +26,10 @@ from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
 OPTIONS = """
+j --additional-config
 j --attention-config -ac
+1 --distributed-executor-backend =mp =uni
+1 --dtype =auto =half =float16 =bfloat16
 1 --attention-backend =FLASH_ATTN =FLASHINFER =TRITON_ATTN =TRITON_MLA =FLASH_ATTN_MLA =FLEX_ATTENTION
 0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache <=0.30.0
 1 --kv-offloading-size
@@ -81,7 +84,6 @@ LIMITS = """
 """
 
 NOT_SIMULATED = """
-j --additional-config ={}
 1 --config
 1 --convert =auto =none
 1 --cp-kv-cache-interleave-size =1
@@ -204,14 +206,12 @@ j --default-chat-template-kwargs
 0 --disable-tower-connector-lora >=0.33.0
 0 --disable-trace-replay >=0.33.0
 0 --disable-uvicorn-access-log --no-disable-uvicorn-access-log
-1 --distributed-executor-backend
 1 --distributed-timeout-seconds
 1 --download-dir
 1 --dp-supervisor-probe-failure-threshold
 1 --dp-supervisor-probe-interval-s
 1 --dp-supervisor-probe-timeout-s
 1 --dp-sync-interval
-1 --dtype
 j --ec-manager-config
 1 --elastic-ep-max-dp-size
 0 --enable-auto-tool-choice --no-enable-auto-tool-choice
@@ -552,6 +552,32 @@ BACKENDS = {
 vllm/v1/attention/backend.py supports_block_size, get_preferred_block_size (0.30.0 to 0.33.0)."""
 
 
+KERNEL_KEYS = frozenset({"gdn_prefill_backend", "kda_decode_backend", "kda_prefill_backend"})
+"""Keys of --additional-config that choose kernels alone. Source: vLLM 0.33.0 model_executor/layers/mamba/gdn,
+models/kimi_k3."""
+
+
+def read_additional_config(value: Any) -> ParsedArgument:
+    """Read the JSON value of --additional-config: choices of kernels do not matter, keys of plugins may. Raise
+    BadInput."""
+    config = json_object(value)
+    return ParsedArgument(
+        ignored=[key for key in config if key in KERNEL_KEYS], refused=[key for key in config if key not in KERNEL_KEYS]
+    )
+
+
+def read_executor(text: str) -> ParsedArgument:
+    """Read the kind of executor: only processes of vLLM's own take a step before the one before has ended."""
+    if text == "ray":
+        return ParsedArgument({"async_scheduling": False})
+    return ParsedArgument(limits=(text,))
+
+
+def read_dtype(text: str) -> ParsedArgument:
+    """Read the type of the model's numbers. Blocks of a hybrid depend on the bytes of its rows and states."""
+    return ParsedArgument(refused=(f"{quoted(text)} (rows and states of 4 bytes change the blocks of a hybrid)",))
+
+
 def read_backend(text: str) -> ParsedArgument:
     """Read the name of an attention backend, which can need longer blocks."""
     known = BACKENDS.get(text.upper())
@@ -583,7 +609,10 @@ COMMAND_TABLE = CommandTable(
     positional=True,
     images=("vllm",),
     readers={
+        "--additional-config": read_additional_config,
         "--attention-backend": read_backend,
+        "--distributed-executor-backend": read_executor,
+        "--dtype": read_dtype,
         "--attention-config": read_attention_config,
         "--max-model-len": read_max_model_len,
         "--max-num-batched-tokens": read_batched_tokens,

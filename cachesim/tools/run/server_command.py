@@ -172,6 +172,7 @@ class _ArgumentReader:
     open: list[str] = field(default_factory=list)
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     allowed: list[tuple[str, AllowedSizes]] = field(default_factory=list)      # with the argument that allows them
+    replaced: set[str] = field(default_factory=set)               # options whose sizes another argument excludes
     todo: list[ShellWord] = field(default_factory=list)
 
     def read_words(self, words: Sequence[ShellWord]) -> None:
@@ -397,13 +398,20 @@ class _ArgumentReader:
         flag = next(flag for flag in self.flags if flag.name == allowed.option)
         stated = self.found.options.get(flag.name)
         size = flag.default if stated is None else stated
+        reason = f"{flag.spellings[0]} {allowed.otherwise} ({argument} takes {allowed.words})"
+        if flag.name in self.replaced and stated == allowed.otherwise:
+            self.found.derived.append(reason)
+            return
+        if stated is not None and not allowed.sizes:
+            return
         if isinstance(size, int) and allowed.allow(size):
             return
         if stated is not None and allowed.refuses:
             raise BadInput(f"the server does not start: {argument} needs {flag.spellings[0]} in {allowed.words}",
                            hint=f"{flag.spellings[0]} {allowed.otherwise}")  # fmt: skip
         self.found.options[flag.name] = allowed.otherwise
-        self.found.derived.append(f"{flag.spellings[0]} {allowed.otherwise} ({argument} takes {allowed.words})")
+        self.found.derived.append(reason)
+        self.replaced.add(flag.name)
 
 
 def _origin(word: ShellWord) -> str:

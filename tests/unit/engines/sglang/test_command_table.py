@@ -36,7 +36,7 @@ def test_a_backend_of_attention_takes_pages_of_its_own(argument: str, known: dic
         expected = ParsedArgument(allowed=known[name]) if name in known else ParsedArgument(limits=(name,))
         assert read(name) == expected
     for name, pages in BY_DEVICE.items():
-        assert read(name) == ParsedArgument(limits=(f"{name} ({pages})",))
+        assert read(name).needs == {"page_size": pages}
     assert read("triton") == ParsedArgument(limits=("triton",))
 
 

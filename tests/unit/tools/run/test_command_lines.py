@@ -44,7 +44,8 @@ def test_no_flag_of_an_accepted_line_is_left_out(line: dict[str, Any]) -> None:
     command = read_pasted(line["command"], line.get("profiles", [])).command
     words = [word.text.partition("=")[0] for word in command_words(line["command"])]
     given = {word for word in words if word.startswith("--") and not word[2:3].isdigit()}
-    named = [*command.ignored, *command.sized, *command.limits]
+    derived = [reason.partition("(")[2] for reason in command.derived]
+    named = [*command.ignored, *command.sized, *command.limits, *derived]
     table = engine_of(line["rules"]).command_table.of_release(line["rules"])
     others = len(command.options) + bool(command.model)
     own = {word for word in given if word.replace("_", "-") in table or any(n.startswith(word) for n in table)}

@@ -292,9 +292,32 @@ def test_a_backend_with_which_the_server_does_not_start_is_refused() -> None:
                                   "multiples of 64 (--block-size 64)")  # fmt: skip
 
 
-def test_pages_that_depend_on_the_device_are_named() -> None:
-    found = read_pasted("sglang serve M --attention-backend ascend", []).command
-    assert found.limits == ["--attention-backend ascend (pages of 128 tokens unless stated)"]
+@pytest.mark.parametrize(("flags", "page"), [
+    ("--attention-backend ascend", 128), ("--device npu", 128), ("--device npu --attention-backend ascend", 128),
+    ("--device npu --page-size 32", 32), ("--device musa", 64), ("--attention-backend intel_xpu --page-size 16", 128),
+    ("--device cuda", None)])  # fmt: skip
+def test_a_device_has_pages_of_its_own(flags: str, page: int | None) -> None:
+    assert read_pasted(f"sglang serve M {flags}", []).command.options.get("page_size") == page
+
+
+def test_pages_that_depend_on_the_device_must_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "sglang serve Qwen3-8B --attention-backend fa4"
+    assert "page_size" in read_pasted(line, []).command.needs
+    args, _ = applied(line, capsys, profiles=[], model=None, settings=["page_size=128"])
+    assert args["settings"][-1:] == ["page_size=128"]
+
+
+@pytest.mark.parametrize(("flags", "options"), [
+    ("--dtype float32", None), ("--dtype bfloat16", {}), ("--distributed-executor-backend mp", {}),
+    ("--distributed-executor-backend ray", {"async_scheduling": False}), ("--additional-config '{}'", {}),
+    ("""--additional-config '{"gdn_prefill_backend": "triton"}'""", {}),
+    ("""--additional-config '{"ascend_scheduler_config": {"enabled": true}}'""", None)])  # fmt: skip
+def test_what_changes_blocks_or_steps_of_vllm_is_used_or_refused(flags: str, options: dict[str, bool] | None) -> None:
+    if options is None:
+        with pytest.raises(BadInput, match="not simulated, and may change what is reused"):
+            read_pasted(f"vllm serve M {flags}", [])
+    else:
+        assert read_pasted(f"vllm serve M {flags}", []).command.options == options
 
 
 def applied(command: str, capsys: pytest.CaptureFixture[str], **given: object) -> tuple[dict[str, object], list[str]]:
