@@ -207,8 +207,10 @@ class Manual:
     headline: tuple[str, ...] = ()                                 # options in every report
     token_numbers: tuple[str, ...] = ()                            # rule set fields that count tokens
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits
-    # model types of configurations, as ``plain`` writes them -> layers that represent them
+    # model types of configurations, as ``plain`` writes them -> name in ``known`` whose layers represent them
     stand_ins: Mapping[str, str] = field(default_factory=dict)
+    # name in ``known`` -> options that the server sets for the model if the command line does not
+    model_options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
     # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
     window_pools: frozenset[str] | None = None
     assumed: AssumedPool | None = None  # sizes of the pool that options leave to the memory of the device, None = none

@@ -231,12 +231,13 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     note = f"{name} is {model}: {real.real}"
     if manual.sizes is None:
         return AcceptedModel(model, note)
+    own = manual.model_options.get(name or "", {})
     if sized := sized_name(text):
         note = note if size_check(sized) else f"{note}; its sizes were not verified (cachesim memory --models)"
-        return AcceptedModel(model, note, {manual.sizes.name: sized})
+        return AcceptedModel(model, note, {**own, manual.sizes.name: sized})
     layers = parse(MODELS[name].layers).layers if name else ()
     has_own_blocks = any(layer.recurrence or KINDS[layer.kind].newest for layer in layers)
-    return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_own_blocks else note)
+    return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_own_blocks else note, own)
 
 
 def _model_of_file(file: str, engine: str) -> AcceptedModel:
@@ -244,14 +245,16 @@ def _model_of_file(file: str, engine: str) -> AcceptedModel:
     manual, real = manual_of(engine), real_model(file)
     if manual.window_pools is not None and plain(real.arch) not in manual.window_pools:
         real = real._replace(layers=tuple(one._replace(kind="A") if one.kind == "W" else one for one in real.layers))
-    layers = manual.stand_ins.get(plain(real.arch)) or short_notation(real)
+    name = manual.stand_ins.get(plain(real.arch), "")
+    layers = manual.known[name].layers if name else short_notation(real)
     arch = next((arch for arch in manual.architectures if plain(real.arch).startswith(plain(arch))), "")
     model = f"{arch}-{layers}" if arch else layers
     check_model(model, engine)
     kinds = {"attention": real.full, "windows": real.windows, "states": real.states}
     counts = ", ".join(f"{len(of)} with {name}" for name, of in kinds.items() if of)
     note = f"{file} is {model}: {counted(len(real.layers), 'layer')}, {counts}"
-    return AcceptedModel(model, note, {manual.sizes.name: file} if manual.sizes else {})
+    return AcceptedModel(model, note, 
+                         {**manual.model_options.get(name, {}), manual.sizes.name: file} if manual.sizes else {})
 
 
 def check_has(text: str, engine: str) -> None:

@@ -53,6 +53,17 @@ def draw_server(draw, parts):
     }  # fmt: skip
 
 
+def draw_compressed(draw):
+    """Draw the options of a server of DeepSeek V4: pages of 256, and a small pool of windows."""
+    drawn, tokens = draw_server(draw, (0, 1)), 256 * draw.choice([20, 40, 80])
+    return drawn | {
+        "page_size": 256, "max_total_tokens": tokens, "swa_tokens": 256 * draw.choice([8, 12, 20]),
+        "max_prefill_tokens": 8192, "chunked_prefill_size": draw.choice([256, 512, 2048]), "state_grid": 256,
+        "speculative_algorithm": draw.choice(["", "EAGLE"]), "draft_window": 0, "enable_hierarchical_cache": False,
+        "swa_eviction_interval": draw.choice([1, 4, 128]),
+    }  # fmt: skip
+
+
 def compare(theirs, ours):
     """Compare pools, trees, and what requests have in their rows."""
     core, tree = theirs.cache.tree_core, ours.scheduler.tree_cache.tree_core
@@ -221,17 +232,20 @@ def judge_answers(judge, ended, tried, seconds, is_foreign):
     seconds["cold runs"] += time.process_time() - began
 
 
-def campaign(real, seed, tried, seconds):
+def campaign(real, seed, tried, seconds, is_compressed=False):
     """Send drawn requests to both servers."""
     draw = random.Random(seed)
-    parts = draw.choice(list(MODELS))
-    opts, window = draw_server(draw, parts), draw.choice([3, 6, 10])
+    parts = (0, 1) if is_compressed else draw.choice(list(MODELS))
+    opts = draw_compressed(draw) if is_compressed else draw_server(draw, parts)
+    window = 128 if is_compressed else draw.choice([3, 6, 10])
+    longest = 2000 if is_compressed else 50
     theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
     ours = ENGINE.start("sglang@0.5.23", MODELS[parts].format(window), opts, "provenance")
     is_foreign = False
-    texts, judge, sent = [tuple(draw.randrange(50) for _ in range(60)) for _ in range(3)], Judge(ours.model), []
+    texts = [tuple(draw.randrange(50) for _ in range(longest + 10)) for _ in range(3)]
+    judge, sent = Judge(ours.model), []
     for number in range(40):
-        prompt = (*draw.choice(texts)[: draw.randrange(1, 50)], draw.randrange(50))
+        prompt = (*draw.choice(texts)[: draw.randrange(1, longest)], draw.randrange(50))
         answer, key = tuple(range(100, 101 + draw.randrange(20))), draw.choice(["", "", "", "k"])
         priority, right = draw.randrange(2), draw.randrange(4)
         limit = len(answer) + 8 * (draw.random() < 0.5)            # a shorter answer ends with its last token
@@ -262,14 +276,16 @@ def campaign(real, seed, tried, seconds):
 
 
 def main():
-    args = source.parser(__doc__).parse_args()
+    parser = source.parser(__doc__)
+    parser.add_argument("--compressed", action="store_true", help="pages and windows of DeepSeek V4 only")
+    args = parser.parse_args()
     logging.disable()
     real, tried, seconds, seed = source.load(args.folder, schedule=True, host=True), Counter(), Counter(), args.seed
     scenarios(real)
     overwritten(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:
-            campaign(real, seed, tried, seconds)
+            campaign(real, seed, tried, seconds, args.compressed)
         except AssertionError as error:
             raise AssertionError(f"campaign {seed}") from error
         seed += 1

@@ -10,6 +10,7 @@ from cachesim.engines.sglang.flags import BUFFERED, FLAGS, IGNORED, LAZY, UNBUFF
 from cachesim.engines.sglang.pool_sizes import WINDOW_POOLS
 from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.engines.sglang.rules.schedule import ORDERS
+from cachesim.engines.sglang.sparse_models import MODEL_OPTIONS
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.model.hash_mixing import Rng
@@ -28,8 +29,22 @@ TRIES = advice.tries_of(
 
 _FULL = KnownModel("AAAA", "its windows lie in the pool of full attention (no hybrid SWA memory in SGLang)",
                    "SGLang 0.5.23 python/sglang/srt/configs/model_config.py is_hybrid_swa_model")  # fmt: skip
+_CHOSEN = KnownModel("AAAA", "its layers choose rows and keep them all, as attention does",
+                     "sgl-project/sglang python/sglang/srt/arg_groups/model_overrides (0.5.23)")  # fmt: skip
+_COMPRESSED = KnownModel(
+    "W128 A", "windows, and compressed rows with their index as attention",
+    "sgl-project/sglang python/sglang/srt/mem_cache/deepseek_v4_memory_pool.py (0.5.23)")  # fmt: skip
+STAND_INS = {
+    "deepseekv32": "deepseek-v3.2", "glmmoedsa": "glm-5", "deepseekv4": "deepseek-v4",
+    **dict.fromkeys(("minimaxm3", "minimaxm3vl", "minimaxm3vltext"), "minimax-m3"),
+}  # fmt: skip
+"""Model types of configurations, as ``plain`` writes them -> name of the model whose layers represent them."""
 KNOWN = {**MODELS, **{name: _FULL._replace(also=MODELS[name].also)
-                      for name in ("gemma-2", "gemma-3", "gemma-3-4b", "command-a", "olmo-3", "exaone-4")}}  # fmt: skip
+                      for name in ("gemma-2", "gemma-3", "gemma-3-4b", "command-a", "olmo-3", "exaone-4")},
+         **{name: _CHOSEN._replace(also=MODELS[name].also)
+            for name in ("deepseek-v3.2", "glm-5", "glm-5.2", "minimax-m3")},
+         **{name: _COMPRESSED._replace(also=MODELS[name].also)
+            for name in ("deepseek-v4", "deepseek-v4-pro")}}  # fmt: skip
 """Real models with the layers that represent them in this server's pools."""
 
 
@@ -81,6 +96,7 @@ MANUAL = Manual(
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
     assumed=ASSUMED, silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
-    headline=("page_size", "max_total_tokens"), tries=TRIES, known=KNOWN, window_pools=WINDOW_POOLS,
+    headline=("page_size", "max_total_tokens"), tries=TRIES, known=KNOWN, stand_ins=STAND_INS,
+    model_options=MODEL_OPTIONS, window_pools=WINDOW_POOLS,
     sizes=SizesOption("real_model", "the sizes of its layers are not known: pools as the options state"),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED
 from cachesim.engines.sglang.pool_sizes import pooled
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.sparse_models import check_derived
 from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
@@ -51,6 +52,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
     host memory, for which the room is not meant. Raise BadInput."""
     model = pooled(ask.model)
+    check_derived(model)
     options = ask.options
     width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))

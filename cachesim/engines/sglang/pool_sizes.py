@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.sglang.flags import AUTO, BUFFERED, LAZY, UNSET_REQUESTS, UNSET_STATES, UNSET_TOKENS, Options
 from cachesim.engines.sglang.flags import UNBUFFERED as RUNNING
+from cachesim.engines.sglang.sparse_models import check_derived, forced_page, served_model
 from cachesim.engines.shared.known_models import plain
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.model_sizes import older_model, short_notation
+from cachesim.engines.shared.model_sizes import short_notation
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.model import Spec, parse
 
@@ -61,7 +62,9 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
     else:
         overlaps = rules.overlaps(opts.disable_overlap_schedule, True, False, bool(opts.speculative_algorithm))
         opts = replace(opts, mamba_radix_cache_strategy=RUNNING, disable_overlap_schedule=not overlaps)
-    model = pooled(older_model(opts.real_model, "sglang")) if opts.real_model else None
+    model = pooled(served_model(opts.real_model)) if opts.real_model else None
+    if model is not None and (page := forced_page(model)):
+        opts = replace(opts, page_size=page)
     opts = replace(opts,
                    state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
     if opts.mamba_radix_cache_strategy != RUNNING:
@@ -70,6 +73,7 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
         return opts
     if model is None:
         raise BadInput("pool_gib needs a model whose sizes are known", hint="max_total_tokens N")
+    check_derived(model)
     sizes = pool_sizes(model, opts, int(opts.pool_gib * GIB))
     if sizes.requests < 1:
         raise BadInput(f"{opts.pool_gib:g} GiB hold no request of this model", hint="pool_gib, mamba_full_memory_ratio")
@@ -197,9 +201,11 @@ def derived_sizes(rules: Rules, opts: Options) -> list[str]:
     BadInput."""
     if not opts.real_model:
         return []
-    model = pooled(older_model(opts.real_model, "sglang"))
+    model = pooled(served_model(opts.real_model))
     found = resolved(rules, opts, stand_in(model))
     name, said = "/".join(Path(opts.real_model).parts[-2:]), []
+    if forced_page(model):
+        said.append(f"{name}: pages of {found.page_size}, which the server sets for this model")
     if model.states and not opts.disable_radix_cache:
         is_tracked = found.mamba_radix_cache_strategy in (BUFFERED, LAZY)
         every = f", on a grid of {found.state_grid} tokens" if is_tracked else ""

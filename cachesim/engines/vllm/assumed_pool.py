@@ -9,7 +9,7 @@ from cachesim.engines.capabilities import AssumedPool, Option, RequestSize
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.vllm.flags import Options, options
 from cachesim.engines.vllm.kv_cache_planning import groups_by_kind
-from cachesim.engines.vllm.page_sizes import real_groups
+from cachesim.engines.vllm.page_sizes import compressed_groups, real_groups
 from cachesim.model import parse
 
 STEP = 512                # the number of blocks is a multiple of it
@@ -34,6 +34,8 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
 def smallest_block(opts: Options) -> int:
     """Return the smallest block [tokens] that a group of these options can have: longer blocks of a real model need
     fewer."""
+    if packed := compressed_groups(opts):
+        return min(cache.block for group in packed for cache in group.caches)
     stated = [int(size) for size in _BLOCK.findall(opts.kv_groups)]
     return min(filter(None, stated or (opts.attention_block_size or opts.block_size, opts.mamba_block_size)))
 
@@ -42,6 +44,8 @@ def _groups(model: str, opts: Options) -> int:
     """Return the number of groups."""
     if opts.kv_groups:
         return len(opts.kv_groups.split())
+    if packed := compressed_groups(opts):
+        return len(packed)
     return sum(groups_by_kind(parse(split_sizes(model)[0]), real_groups(opts)).values())
 
 

@@ -27,10 +27,10 @@ KNOWN = {
 }
 """Real models with the layers that represent them in this server's pool."""
 STAND_INS = {
-    **dict.fromkeys(("deepseekv32", "glmmoedsa", "minimaxm3", "minimaxm3vl", "minimaxm3vltext"), _CHOSEN.layers),
-    "deepseekv4": _COMPRESSED.layers,
-}
-"""Model types of configurations, as ``plain`` writes them -> layers that represent them."""
+    "deepseekv32": "deepseek-v3.2", "glmmoedsa": "glm-5", "deepseekv4": "deepseek-v4",
+    **dict.fromkeys(("minimaxm3", "minimaxm3vl", "minimaxm3vltext"), "minimax-m3"),
+}  # fmt: skip
+"""Model types of configurations, as ``plain`` writes them -> name of the model whose layers represent them."""
 STATES = frozenset("GSCH")
 
 

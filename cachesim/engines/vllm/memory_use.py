@@ -31,6 +31,8 @@ BLOCK_SIZES = (16, 32, 64)  # for agents
 
 def _check_alike(model: RealModel) -> None:
     """Raise BadInput for a model whose layers of a kind keep different amounts."""
+    if model.indexed or model.compressed:
+        raise BadInput("blocks of layers that choose or compress rows are not modelled")
     kinds = (model.full, model.windows, model.states)
     if any(len({layer._replace(kind="") for layer in layers}) > 1 for layers in kinds):
         raise BadInput("blocks of models whose layers of a kind have different sizes are not modelled")

@@ -449,12 +449,13 @@ def test_each_of_several_rule_sets_must_have_the_arguments() -> None:
 
 def test_a_known_model_that_an_engine_lacks_has_the_reason_and_another_is_unknown() -> None:
     for engine, message in {
-        "sglang": "sglang: model 'glm-5' is not simulated: its layers have attention to the best rows (--model MODEL)",
-        "mlx_lm": "mlx_lm: model 'glm-5' is not simulated: the second KVCache of its layers (CacheList), which holds "
-                  "index keys, has no rules here (--model MODEL)",
+        "sglang": "sglang: model 'hy4-preview' is not simulated: its layers have attention to the best rows "
+                  "(--model MODEL)",
+        "mlx_lm": "mlx_lm: model 'hy4-preview' is not simulated: mlx-lm 0.32.2 has no mlx_lm/models/hy_v4.py "
+                  "(--model MODEL)",
     }.items():  # fmt: skip
         with pytest.raises(BadInput) as refused:
-            model_of("zai/glm-5", engine, real=False)
+            model_of("tencent/hy4-preview", engine, real=False)
         assert str(refused.value) == message
     with pytest.raises(BadInput) as refused:
         model_of("mamba-2", "ik_llama", real=False)
