@@ -157,9 +157,11 @@ peers-vllm: $(PEERS_VLLM)/.made
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults $$release || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_backends $$release || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_packed || exit 1; \
+	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_kv_events --seed $(SEED) || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $$(($(STEPS) / 10)) --seed $(SEED) || exit 1; done
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_kv_events --seed $(SEED)
 
 # CPU time of whole servers against the released ones, by the blocks of the pool and the nodes of the tree: at most 3 times, and a
 # growth with a power of at most 1.1. About twenty minutes.
@@ -189,6 +191,7 @@ peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --compressed --ops $(OPS) --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_kv_events $(PEERS_SGLANG)/lib/python*/site-packages --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/0.5.20 --release 0.5.20 --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_host $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/lib/python*/site-packages --release 0.5.23

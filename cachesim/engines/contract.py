@@ -22,6 +22,7 @@ from cachesim.engines.server_parts import (
     CacheCells,
     Inspection,
     MemorySizes,
+    PublishedEvents,
     Removal,
     SequenceMemory,
     StepSchedule,
@@ -44,7 +45,8 @@ if TYPE_CHECKING:                      # imported when they are asked for
 class Server(ABC):
     """A simulated server. Its methods drive it; callers ask its parts for everything else: ``inspection`` for the
     contents of slots and memory, ``tasks`` for what waits and works, ``sizes`` for bytes, ``sequences`` for positions,
-    ``cache_cells`` for pictures, ``schedule`` for steps. An engine replaces the parts whose defaults do not fit.
+    ``cache_cells`` for pictures, ``schedule`` for steps, ``published_events`` for KV events. An engine replaces the
+    parts whose defaults do not fit.
 
     ``log`` receives all events; ``model`` does the arithmetic, None if nothing is computed. A fork shares the
     ``constants``.
@@ -59,6 +61,7 @@ class Server(ABC):
     sequences: SequenceMemory = SequenceMemory()
     cache_cells: CacheCells = CacheCells()
     schedule: StepSchedule = StepSchedule()
+    published_events: PublishedEvents = PublishedEvents()
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Parts of a server that callers ask: contents, tasks, sizes, sequences, the cells that pictures show, and steps.
+"""Parts of a server that callers ask: contents, tasks, sizes, sequences, cells for pictures, steps, and KV events.
 
 Reading a part changes nothing. Only ``Inspection`` has abstract methods. The defaults of the other parts are those of a
 server without the feature, so an engine overrides what its server has.
@@ -7,10 +7,11 @@ server without the feature, so an engine overrides what its server has.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer
 from cachesim.engines.inspection import (
@@ -213,3 +214,33 @@ class StepSchedule:
     def record(self) -> bool:
         """Emit a ``StepScheduled`` event for every later step; return False for a server that schedules no steps."""
         return False
+
+
+class EventHashing(NamedTuple):
+    """How a server hashes the blocks that its events name, as its command line and environment state it."""
+
+    algorithm: str = ""             # name of the hash function, "" = the default of the release
+    seed: str | None = None         # PYTHONHASHSEED, None = not set
+
+
+class EventBatch(NamedTuple):
+    """Events that a server publishes in one message: the fields of each as the release encodes them, ``type`` first."""
+
+    events: Sequence[Mapping[str, Any]]
+    rank: int = 0                   # data-parallel rank of the publisher
+
+
+class PublishedEvents:
+    """KV events of a server: messages on blocks that were stored and removed, for programs that subscribe."""
+
+    def start(self, hashing: EventHashing) -> None:
+        """Publish the events from now on. Raise BadInput if the server publishes none, or for such hashes."""
+        raise BadInput("this server publishes no KV events")
+
+    def take(self) -> list[EventBatch]:
+        """Return the batches that were published since the last call."""
+        return []
+
+    def assumptions(self) -> list[str]:
+        """Return what the published fields assume of the server, a line for each assumption."""
+        return []

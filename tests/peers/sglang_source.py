@@ -32,6 +32,10 @@ SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
     f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
 HOST = {f"{TREE}.{name}" for name in ("hicache_storage", "hybrid_cache", "hybrid_cache.hybrid_cache_controller",
                                       "hybrid_cache.hybrid_pool_assembler", "pool_host", "pool_host.group")}
+RECORDER = {f"{TREE}.{name}" for name in ("events", "utils", "cpp_utils", "cpp_utils.native_hash")} | {
+    "sglang.srt.disaggregation", "sglang.srt.disaggregation.kv_events"}
+EVENTS = False
+"""True if trees record KV events."""
 ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
           "huggingface_hub", "pybase64", "orjson", "pydantic"}  # fmt: skip
 """Packages of which only the modules in REAL are imported."""
@@ -157,9 +161,11 @@ def _strategy(policy, config):
     return getattr(evict_policy, f"{POLICIES[policy]}Strategy")()
 
 
-def load(folder, schedule=False, host=False):
+def load(folder, schedule=False, host=False, events=False):
     """Import the tree from the folder of an unpacked wheel; return its modules. ``schedule``: also the queue policy;
-    ``host``: also the controller of host memory."""
+    ``host``: also the controller of host memory; ``events``: also the recorder of KV events, which is on then."""
+    global EVENTS
+    EVENTS = events
     torch = _Torch("torch")
     torch.__path__, torch.version = [], SimpleNamespace(hip=None)
     torch.int64, torch.Tensor, torch.tensor, torch.device = np.int64, Tensor, tensor, str
@@ -174,6 +180,7 @@ def load(folder, schedule=False, host=False):
     sys.meta_path.insert(0, _Finder())
     REAL.update(SCHEDULE if schedule else ())
     REAL.update(HOST if host else ())
+    REAL.update(RECORDER if events else ())
     from sglang.srt.mem_cache import base_prefix_cache, radix_cache, unified_radix_cache
     from sglang.srt.mem_cache.unified_cache import components, unified_tree_core
 

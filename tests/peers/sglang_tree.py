@@ -48,7 +48,7 @@ def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, bu
     params = SimpleNamespace(
         page_size=page, is_eagle=eagle, enable_session_radix_cache=False, eviction_policy=policy,
         eviction_policy_config=None, token_to_kv_pool_allocator=slots, req_to_token_pool=rows,
-        enable_kv_cache_events=False, dynamo_kv_event_format=False, kv_event_lora_names=None,
+        enable_kv_cache_events=source.EVENTS, dynamo_kv_event_format=False, kv_event_lora_names=None,
         sliding_window_size=window, swa_retain_window=window, swa_gates_prefix_match=True,
         enable_mamba_extra_buffer=buffered, disable=False,
     )  # fmt: skip

@@ -122,7 +122,8 @@ def vllm_config(config):
     )  # fmt: skip
     return SimpleNamespace(
         scheduler_config=scheduler, cache_config=cache, model_config=model, parallel_config=parallel,
-        observability_config=observability, lora_config=None, kv_events_config=None, kv_transfer_config=None,
+        observability_config=observability, lora_config=None, kv_events_config=config.get("kv_events"),
+        kv_transfer_config=None,
         ec_transfer_config=None, is_mm_encoder_only=False, speculative_config=speculative if config["spec"] else None,
         ec_manager_config=SimpleNamespace(get_encoder_cache_manager_obj=lambda: None), use_v2_model_runner=False,
         aux_output_config=SimpleNamespace(enabled=False), max_concurrent_batches=batches,

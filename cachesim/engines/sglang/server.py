@@ -26,6 +26,7 @@ class Server(RequestQueue):
         self.context = get_runtime_context(self.rules, self.kind, self.opts, self.log)
         self.scheduler = Scheduler(self.context, self.model, self.sampler)
         self.schedule = self.scheduler.notes
+        self.published_events = self.scheduler.kv_events_publisher
         self.waiting = self.scheduler.waiting_queue
         self.running = self.scheduler.running_batch.reqs
         self.longest = self.scheduler.max_req_len

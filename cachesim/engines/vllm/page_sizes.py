@@ -89,8 +89,18 @@ def attention_block(rules: Rules, opts: Options, model: RealModel) -> int:
         mamba_page_size=max(state_bytes(layer, model, opts) for layer in model.states),
         block_size=opts.block_size,
         mamba_prefill_checkpoint_alignment=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
-        use_mla=not model.full[0].value,
+        use_mla=_is_latent(model),
     ))  # fmt: skip
+
+
+def _is_latent(model: RealModel) -> bool:
+    """True if a token has one row for all heads, without values."""
+    return bool(model.full) and not model.full[0].value
+
+
+def has_latent_rows(opts: Options) -> bool:
+    """True if the real model that the options name keeps one row for all heads."""
+    return bool(opts.real_model) and _is_latent(served_model(opts.real_model))
 
 
 def layer_blocks(rules: Rules, opts: Options) -> LayerBlocks:

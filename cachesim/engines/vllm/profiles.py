@@ -95,6 +95,7 @@ class Rules(RuleSet):
     keeps_offered: Callable[[int, int], bool] = offload.keep_offered
     unread_waits: Callable[[], bool] = offload.unread_waits
     reset_preempts: Callable[[bool], bool] = schedule.reset_preempts
+    tags_hash_keys: bool = True     # published hashes include an adapter's path, and the source of each key
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -126,7 +127,7 @@ V0_30_0 = replace(
     reserves_inside=states.reserve_every, keeps_inside=states.keep_end,
     state_tail=states.state_tail_own, states_needed=states.states_needed_set,
     reserve_drafts=offload.reserve_no_step, chunk_order=offload.order_by_idleness, touches=offload.touch_window,
-    keeps_offered=offload.keep_often_offered, unread_waits=offload.unread_waits_for_own,
+    tags_hash_keys=False, keeps_offered=offload.keep_often_offered, unread_waits=offload.unread_waits_for_own,
 )
 
 SPLIT_0_23_0 = replace(

@@ -50,6 +50,7 @@ class Server(RequestQueue):
         self.vllm_config = VllmConfig(self.opts, kv_cache_config)
         self.scheduler = Scheduler(self.vllm_config, self.rules, self.log)
         self.schedule = self.scheduler.notes
+        self.published_events = self.scheduler.kv_event_publisher
         self.waiting = self.scheduler.waiting
         self.running = self.scheduler.running
         self.model_runner = ModelRunner(
@@ -101,6 +102,7 @@ class Server(RequestQueue):
         lora = str(fields.get("lora", ""))
         salt = str(fields.get("cache_salt", ""))
         task.answer.under = lora
+        self.scheduler.kv_event_publisher.request_received(lora)
         return Request(
             len(self.slots), task, all_token_ids=TokenList(task.request.prompt), block_hasher=self.block_hasher,
             priority=int(fields.get("priority", 0)), lora_request=lora, cache_salt=salt, key=key_of(lora, salt),
@@ -124,6 +126,8 @@ class Server(RequestQueue):
         scheduler_output = self.begin_step().scheduler_output
         computes = any(step.scheduler_output.num_scheduled_tokens for step in self.batch_queue)
         self.stalled = not (computes or self.scheduler.has_unfinished_transfers())
+        if not (scheduler_output.num_scheduled_tokens or self.batch_queue):
+            self.scheduler.kv_event_publisher.publish()
         more = scheduler_output.num_scheduled_tokens or (self.scheduler.connector is not None and self._has_work())
         if self.batch_queue and not (more and len(self.batch_queue) <= self.opts.async_scheduling):
             self._process_step()

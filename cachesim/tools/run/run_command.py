@@ -50,6 +50,8 @@ from cachesim.tools.run.work_arguments import add_jobs_by_number, add_limits, pr
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from cachesim.tools.run.kv_event_file import EventFile
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE|ID|LINE", nargs="+", help=f"folder of scenarios, {CASE}")
@@ -69,6 +71,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_limits(parser)
     add_json(parser)
     add_pictures(parser)
+    _add_kv_events(parser)
+
+
+def _add_kv_events(parser: ArgumentParser) -> None:
+    """Add ``--kv-events`` and the options of its hashes."""
+    parser.add_argument("--kv-events", metavar="FILE", default="",
+                        help="file to write: KV events that the server publishes, as JSON lines, or as msgpack if the "
+                        "name ends with .msgpack")  # fmt: skip
+    parser.add_argument("--kv-hash", metavar="NAME", default="",
+                        help="hash function of the block hashes, as the server's flag names it")  # fmt: skip
+    parser.add_argument("--kv-hash-seed", metavar="TEXT", default=None,
+                        help="PYTHONHASHSEED of the server, for the block hashes (default: not set)")  # fmt: skip
 
 
 def run(args: Namespace) -> int:
@@ -83,6 +97,7 @@ def run(args: Namespace) -> int:
     jobs: list[RunJob] = []
     real = real_runs(real_options(args))
     pictures = picture_files(args)
+    publication = _publication(args)
     requested = requested_mode(exact=args.exact, provenance=args.provenance)
     for scenario, mode in zip(scenarios, modes(scenarios, requested, LONG_FILE), strict=True):
         try:
@@ -93,6 +108,8 @@ def run(args: Namespace) -> int:
     if pictures.are_wanted():
         check_one_scenario(job.scenario.id for job in jobs)
     complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
+    if publication is not None:
+        jobs = publication.recorded(jobs)
     runs, codes, interrupt = run_all(jobs, processes_for(args.jobs, len(jobs)))
     verbose = args.verbose
     if interrupt is not None:
@@ -112,7 +129,20 @@ def run(args: Namespace) -> int:
 
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
         write_pictures(pictures, pictured, PictureOptions(report=failures_report(found)))
+    if publication is not None and runs:
+        publication.write(runs[0][0])
     return exits.worst([*codes, exit_code(found, args.as_expected), real_code(compared)])
+
+
+def _publication(args: Namespace) -> EventFile | None:
+    """Return the file of KV events that the options name, None without one. Raise BadInput."""
+    if not args.kv_events:
+        if args.kv_hash or args.kv_hash_seed is not None:
+            raise BadInput("--kv-hash and --kv-hash-seed choose the hashes of --kv-events", hint="--kv-events FILE")
+        return None
+    from cachesim.tools.run.kv_event_file import event_file
+
+    return event_file(args.kv_events, args.kv_hash, args.kv_hash_seed)
 
 
 def _only_paths(files: list[str]) -> None:

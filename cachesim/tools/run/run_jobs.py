@@ -17,8 +17,10 @@ from cachesim.base.pool import CompletedItem, KilledItem, finished_in_order
 from cachesim.judging.verdict_words import exit_code_of
 
 if TYPE_CHECKING:
+    from cachesim.scenarios.runner import SilentObserver
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.picture.picture_recorder import PictureRecorder
+    from cachesim.tools.run.kv_event_recorder import EventRecorder
 
 
 S = TypeVar("S")
@@ -27,13 +29,23 @@ R = TypeVar("R")
 
 class RunJob(NamedTuple):
     """A scenario to run under a profile. ``mode``: "exact" or "provenance". ``recorder``: observer of the run for its
-    picture; a job with a recorder runs in this process. ``steps``: the data have the steps of the scheduler, too."""
+    picture, ``event_recorder``: for its KV events; a job with a recorder runs in this process. ``steps``: the data have
+    the steps of the scheduler, too."""
 
     scenario: Scenario
     profile: str
     mode: str
     recorder: PictureRecorder | None = None
     steps: bool = False
+    event_recorder: EventRecorder | None = None
+
+    def watcher(self) -> SilentObserver | None:
+        """Return the observer that calls the recorders, None without one."""
+        if self.event_recorder is None:
+            return self.recorder
+        from cachesim.scenarios.runner import Observers
+
+        return Observers.of(self.event_recorder, self.recorder)
 
     def __str__(self) -> str:
         return f"{self.scenario.file or self.scenario.id} under {self.profile}"
@@ -55,7 +67,7 @@ def run_job(job: RunJob) -> dict[str, Any]:
     if job.steps:
         return _run_with_steps(job)
     try:
-        return run_data(run_judged(job.scenario, job.profile, job.mode, watcher=job.recorder))
+        return run_data(run_judged(job.scenario, job.profile, job.mode, watcher=job.watcher()))
     except RunCutOff as cut_off:
         return run_data(cut_off.run)
 
@@ -69,7 +81,7 @@ def _run_with_steps(job: RunJob) -> dict[str, Any]:
 
     recorder = ScheduleRecorder()
     try:
-        run = run_judged(job.scenario, job.profile, job.mode, watcher=Observers.of(recorder, job.recorder))
+        run = run_judged(job.scenario, job.profile, job.mode, watcher=Observers.of(recorder, job.watcher()))
     except RunCutOff as cut_off:
         run = cut_off.run
     return {**run_data(run), "steps": schedule_data(run.log.events, recorder)}

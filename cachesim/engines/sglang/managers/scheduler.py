@@ -12,6 +12,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.flags import window_slots
 from cachesim.engines.sglang.managers.batch_result_processor import BatchResultProcessor
+from cachesim.engines.sglang.managers.kv_events_publisher import KVEventsPublisher
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.schedule_batch import (
     ForwardMode,
@@ -69,6 +70,7 @@ class Scheduler:
             HybridReqToTokenPool(self.max_running_requests, args.max_mamba_cache_size),
             self._token_to_kv_pool_allocator(), MHATokenToKVPool(context.spec))  # fmt: skip
         self.tree_cache = UnifiedRadixCache(context, self.pools)
+        self.kv_events_publisher = KVEventsPublisher(context, self.tree_cache.tree_core)
         self.policy = SchedulePolicy(context, self.tree_cache)
         self.tp_worker = TpModelWorker(context, self.pools, model, sampler)
         self.batch_result_processor = BatchResultProcessor(context, self.tree_cache, self.max_req_len)
@@ -101,7 +103,19 @@ class Scheduler:
         ended leave."""
         num_reqs = len(self.running_batch.reqs)
         has_worked = self.event_loop_overlap() if self.context.enable_overlap else self.event_loop_normal()
+        self.kv_events_publisher.is_idle = self.is_fully_idle
         return has_worked or len(self.running_batch.reqs) < num_reqs
+
+    @property
+    def is_fully_idle(self) -> bool:
+        """True if no request waits or runs, and no results are on their way."""
+        return not (self.waiting_queue or self.result_queue or any(req.busy for req in self.running_batch.reqs)
+                    or self.chunked_req is not None)
+
+    def on_idle(self) -> None:
+        """Publish events, unless requests wait for room."""
+        if self.is_fully_idle:
+            self.kv_events_publisher.publish()
 
     def event_loop_normal(self) -> bool:
         """Launch a step and process its results."""
@@ -111,6 +125,8 @@ class Scheduler:
             self.run_batch(batch)
             ended = self._pop_and_process()
             self._log_turn(batch, ended)
+        else:
+            self.on_idle()
         self.last_batch = batch
         return batch is not None
 
@@ -123,6 +139,8 @@ class Scheduler:
         ended = self._pop_and_process() if has_results else []
         if batch is not None or ended:
             self._log_turn(batch, ended)
+        if batch is None and self.last_batch is None:
+            self.on_idle()
         self.last_batch = batch
         return batch is not None or has_results
 
@@ -356,6 +374,7 @@ class Scheduler:
             self._process_result(req, launched, is_prefill)
             if settles_chunk and req is self.chunked_req:
                 self.stash_chunked_request(req)
+        self.kv_events_publisher.step_processed(is_prefill)
         return [req.rid for req in busy if not req.busy]
 
     def _process_result(self, req: Req, launched: LaunchedBatch, is_prefill: bool) -> None:

@@ -252,6 +252,7 @@ class UnifiedRadixCache:
         self.changes.record(ev.Grown(leaf.id, parent.id, len(leaf.key)))
         core.update_evictable_leaf_sets(leaf)
         core.update_evictable_leaf_sets(parent)
+        core.record_store(leaf)
         if self.swa is None:
             return leaf
         live = self.rules.live_from(params.swa_evicted_seqlen, at, params.limit)

@@ -43,7 +43,7 @@ V0_5_9 = replace(
     keeps_states=r.keeps_states_without_drafts, takes_other_place=reported.place_after_result,
     tracking_slots=r.tracking_slots_by_drafts, strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
     owned_tokens=reported.owned_all, stays_full=s.stays_always,
-    counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"},
+    counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"}, publishes_events=False,
     inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 

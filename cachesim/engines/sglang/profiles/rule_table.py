@@ -94,6 +94,7 @@ class Rules(RuleSet):
     decode_pages: int = 1           # pages per request that are evicted for a decode step
     retract_steps: int = 20         # tokens of each remaining request that are evicted after a retraction
     hosts_parts: bool = True        # HiCache for windows and states is modelled
+    publishes_events: bool = True   # its KV events are modelled
     rematches: bool = False         # after a chunk a request matches its tokens again, and holds what it finds
     decode_order: tuple[str, ...] = ("retract", "slide_windows")
     inferred: tuple[str, ...] = ()

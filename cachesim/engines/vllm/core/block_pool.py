@@ -53,6 +53,23 @@ class BlockReporter(Protocol):
         """Note that the keys of a block now belong to its copy."""
 
 
+class EventQueue(Protocol):
+    """Learns which blocks can be found, for the events that other programs receive."""
+
+    def full_blocks_stored(self, request: Request, *, columns: range, ends: Sequence[int], block_size: int,
+                           kv_cache_group_id: int) -> None:
+        """Note that complete blocks can be found: of these columns, those that end at ``ends`` [tokens]."""
+
+    def partial_block_stored(self, request: Request, num_tokens: int, kv_cache_group_id: int) -> None:
+        """Note that a prefix that ends inside a block can be found."""
+
+    def block_removed(self, keys: Sequence[int]) -> None:
+        """Note that a block lost its keys."""
+
+    def all_blocks_cleared(self) -> None:
+        """Note that all blocks lost their keys."""
+
+
 class BlockHashToBlockMap:
     """Blocks by key. A key rarely has several blocks; a lookup finds the first of them."""
 
@@ -104,6 +121,7 @@ class BlockPool:
 
     null_block = NULL
     reporter: BlockReporter | None = None
+    kv_event_queue: EventQueue | None = None
 
     def __init__(self, num_gpu_blocks: int, num_groups: int, *, enable_caching: bool, hash_block_size: int,
                  free_side: Callable[[bool], str], emit: Callable[[Event], None]) -> None:
@@ -157,6 +175,10 @@ class BlockPool:
             elif mask.missing_rule:             # a chunk passed a block that is missing
                 self.emit(Declined(request.request_id, end, mask.missing_rule))
         self._insert_block_hashes(request, kv_cache_group_id, chosen, ends)
+        if self.kv_event_queue is not None:
+            self.kv_event_queue.full_blocks_stored(
+                request, columns=range(num_cached_blocks, num_full_blocks), ends=ends, block_size=block_size,
+                kv_cache_group_id=kv_cache_group_id)
 
     def cache_partial_block(self, request: Request, block: int, num_tokens: int, kv_cache_group_id: int,
                             replace_existing_hashes: bool = False) -> int | None:
@@ -172,6 +194,8 @@ class BlockPool:
         if replace_existing_hashes or (shorter and not known):
             self.remove_cached_block_hashes(block, REPLACED)
         self._insert_block_hashes(request, kv_cache_group_id, [block], [num_tokens])
+        if self.kv_event_queue is not None and (replace_existing_hashes or not known):
+            self.kv_event_queue.partial_block_stored(request, num_tokens, kv_cache_group_id)
         return key
 
     def remove_cached_block_hashes(self, block: int, cause: str) -> None:
@@ -181,6 +205,8 @@ class BlockPool:
         if self.reporter is not None:
             self.reporter.lost(block, self.keys_of(block), cause)
         keys = self._pop_keys(block)
+        if self.kv_event_queue is not None:
+            self.kv_event_queue.block_removed(keys)
         if cause != REPLACED:
             self.emit(Evicted(block, [key // self.num_groups for key in keys]))
 
@@ -276,6 +302,8 @@ class BlockPool:
                 if self.reporter is not None:
                     self.reporter.lost(block, self.keys_of(block), CLEARED)
                 self._pop_keys(block)
+        if self.kv_event_queue is not None:
+            self.kv_event_queue.all_blocks_cleared()
         return True
 
     def get_num_free_blocks(self) -> int:

@@ -38,6 +38,7 @@ from cachesim.engines.vllm.kv_cache_interface import (
     is_mamba_prefill_checkpoint_valid,
     last_cache_position,
 )
+from cachesim.engines.vllm.kv_events import KVEventPublisher
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
 from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
@@ -133,6 +134,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.connector = OffloadingConnectorScheduler(vllm_config, rules, log) if options.num_cpu_chunks else None
         self.kv_cache_manager = KVCacheManager(vllm_config, rules, log)
+        self.kv_event_publisher = KVEventPublisher(vllm_config, rules, self.kv_cache_manager.block_pool)
         self.max_num_encoder_input_tokens = max(options.max_num_batched_tokens, options.max_tokens_per_mm_item)
         self.encoder_cache_manager = EncoderCacheManager(
             self.max_num_encoder_input_tokens, self.rules, self.num_prefill_lookahead)
@@ -589,6 +591,7 @@ class Scheduler:
                 self.deferred_frees.free_request_blocks(request)
         for request in finished:
             self._free_request(request, RequestStatus.FINISHED_STOPPED)
+        self.kv_event_publisher.publish()
         return finished
 
     def _take_back_rejected(self, request: Request, num_rejected: int) -> None:

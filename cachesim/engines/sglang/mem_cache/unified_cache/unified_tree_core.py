@@ -14,6 +14,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.sglang.mem_cache import tree_events as ev
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, Slots
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import HostLock, TreeLock
+from cachesim.engines.sglang.mem_cache.kv_event_recorder import KVCacheEventRecorder
 from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import (
     FULL,
@@ -36,7 +37,9 @@ from cachesim.engines.sglang.runtime_context import RuntimeContext
 class UnifiedTreeCore:
     """The tree. ``full``, ``swa``, ``mamba``: its parts, None = the nodes lack it. A node without slots of full
     attention has a copy in host memory; all nodes before a node with slots have slots. ``write_through_nodes``: nodes
-    whose copies are being written."""
+    whose copies are being written. ``kv_events``: what other programs learn, None = nothing."""
+
+    kv_events: KVCacheEventRecorder | None = None
 
     def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
         self.rules = context.rules
@@ -134,6 +137,8 @@ class UnifiedTreeCore:
         child.key = child.key[n:]
         child.parent = upper
         upper.children[child.extra_key, child.key[: self.page_size]] = child
+        if self.kv_events is not None:
+            self.kv_events.record_split(upper, child)
         for component in self.components.values():
             component.redistribute_on_node_split(upper, child)
         child.last_access_time = self.get_and_increase_time_counter()
@@ -194,12 +199,19 @@ class UnifiedTreeCore:
 
     def delete_leaf(self, node: UnifiedTreeNode, rule: str) -> list[int]:
         """Free all parts of a leaf and their copies, and remove it; return what each part freed on the device."""
+        if self.kv_events is not None:
+            self.kv_events.record_remove(node)
         freed = [0] * NUM_COMPONENT_TYPES
         for kind in self.components:
             freed[kind] = self.evict_component(node, kind, rule)
             self.evict_host_component(node, kind, rule)
         self.remove_leaf_from_parent(node)
         return freed
+
+    def record_store(self, node: UnifiedTreeNode) -> None:
+        """Let other programs learn that a node got slots."""
+        if self.kv_events is not None:
+            self.kv_events.record_store(node)
 
     def mark_write_through_pending(self, node: UnifiedTreeNode) -> None:
         """Note that a copy of a node is being written."""
@@ -216,6 +228,8 @@ class UnifiedTreeCore:
         del parent.children[node.extra_key, node.key[: self.page_size]]
         node.value[FULL] = None
         del self.nodes_by_id[node.id]
+        if self.kv_events is not None:
+            self.kv_events.forget(node)
         self.evictable_device_leaves.pop(node, None)
         self.update_evictable_leaf_sets(parent)
         self.changes.record(ev.Gone(node.id))
@@ -333,6 +347,7 @@ class UnifiedTreeCore:
         self.unevict_node(node, slots)
         self.update_duplicate_tracking(node)
         self.changes.record(ev.Revived(node.id, len(slots)))
+        self.record_store(node)
 
     # Invariants.
 

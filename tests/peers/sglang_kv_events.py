@@ -1,0 +1,115 @@
+"""KV events of SGLang's released tree and scheduler, and of our server: every message is compared, without time stamps.
+
+    python -m tests.peers.sglang_kv_events FOLDER --runs 50 --seed 0
+
+FOLDER: an unpacked wheel of sglang 0.5.23, beside the package msgspec. Servers are drawn as in ``sglang_schedule``,
+with salts, without host memory. The released binding of the hash function is C++; here pages are hashed in Python.
+"""
+
+import hashlib
+import logging
+import random
+import sys
+from collections import Counter
+
+import msgspec
+
+from cachesim.engines.base import Request
+from cachesim.engines.server_parts import EventHashing
+from cachesim.engines.sglang import ENGINE
+from tests.peers import sglang_source as source
+from tests.peers.sglang_schedule import MODELS, MOST, both, draw_server
+from tests.peers.sglang_server import RealServer
+
+INTERVAL = 40                   # decode steps between two publications
+
+
+class Binding:
+    """The native module of the released hash function."""
+
+    def get_hash(self, raw, length, width, is_bigram, prior, page):
+        """Return the digests of the pages, in hexadecimal digits."""
+        found = []
+        for start in range(0, length, page):
+            stop = min(start + page, length)
+            tokens = [raw[i + j] for i in range(start, stop) for j in range(1 + is_bigram)]
+            prior = hashlib.sha256((prior or b"") + b"".join(token.to_bytes(4, "little") for token in tokens)).digest()
+            found.append(prior.hex())
+        return found
+
+
+def campaign(real, seed, tried):
+    """Send drawn requests to both servers and compare their messages."""
+    draw = random.Random(seed)
+    parts = draw.choice(list(MODELS))
+    opts, window = {**draw_server(draw, parts), "enable_hierarchical_cache": False}, draw.choice([3, 6, 10])
+    theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
+    ours = ENGINE.start("sglang@0.5.23", MODELS[parts].format(window), opts, "none")
+    ours.published_events.start(EventHashing())
+    theirs.cache.tree_core.kv_events.record_all_cleared()           # as `reset` does when the server starts
+    messages, mine, decodes = [], [], 0
+
+    def publish():
+        events = theirs.cache.tree_core.kv_events.take()
+        if events:
+            batch = sys.modules["sglang.srt.disaggregation.kv_events"].KVEventBatch(ts=0.0, events=events)
+            batch.attn_dp_rank = 0
+            messages.append(msgspec.msgpack.decode(msgspec.msgpack.encode(batch))[1:])
+
+    process = theirs.scheduler.process_batch_result
+
+    def process_and_publish(batch, result):
+        nonlocal decodes
+        process(batch, result)
+        decodes += batch.forward_mode.is_decode()
+        if batch.forward_mode.is_extend() or decodes % INTERVAL == 0:
+            publish()
+
+    theirs.scheduler.process_batch_result = process_and_publish
+    texts = [tuple(draw.randrange(50) for _ in range(60)) for _ in range(3)]
+    for number in range(40):
+        prompt = (*draw.choice(texts)[: draw.randrange(1, 50)], draw.randrange(50))
+        answer, salt = tuple(range(100, 101 + draw.randrange(20))), draw.choice(["", "", "", "k"])
+        space = draw.choice(["", "", "", "e"])
+        priority, right = draw.randrange(2), draw.randrange(4)
+        ours.submit(Request(prompt, len(answer), forced=answer, draft_else=right, eog=answer[-1:],
+                            extra={"extra_key": space, "cache_salt": salt, "priority": priority}))  # fmt: skip
+        ours.take_tasks()
+        theirs.submit(number, prompt, answer, space or None, priority, right, len(answer)).cache_salt = salt or None
+        for _ in range(draw.choice([0, 1, 1, 3, 12 if number < 39 else MOST])):
+            both(theirs, ours, Counter())
+            if ours.dead:
+                tried["ends of the scheduler"] += 1
+                break
+            if not theirs.is_busy:
+                publish()
+                mine += ours.published_events.take()
+                break
+        if ours.dead:
+            break
+    mine = [[list(batch.events), batch.rank] for batch in [*mine, *ours.published_events.take()]]
+    for at, (one, other) in enumerate(zip(messages, mine, strict=False)):
+        assert one == other, (at, one, other)
+    assert len(messages) == len(mine), (len(messages), len(mine))
+    tried.update(runs=1, messages=len(mine))
+    tried.update(event["type"] for events, _ in mine for event in events)
+
+
+def main():
+    parser = source.parser(__doc__)
+    parser.add_argument("--runs", type=int, default=50)
+    args = parser.parse_args()
+    logging.disable()
+    real, tried, seed = source.load(args.folder, schedule=True, host=True, events=True), Counter(), args.seed
+    sys.modules["sglang.srt.mem_cache.cpp_utils.native_hash"]._load_native_hash_module = Binding
+    while tried["runs"] < args.runs:
+        try:
+            campaign(real, seed, tried)
+        except AssertionError as error:
+            raise AssertionError(f"campaign {seed}") from error
+        seed += 1
+    print(", ".join(f"{n} {name}" for name, n in tried.items()) + ", 0 differences")
+
+
+if __name__ == "__main__":
+    main()

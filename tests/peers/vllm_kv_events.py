@@ -1,0 +1,101 @@
+"""KV events of vLLM's scheduler and of our server: ``python -m tests.peers.vllm_kv_events --runs 50 --seed 0``.
+
+Requests are drawn for the released classes. Every message that they publish, encoded as the released publisher encodes
+it, must have the fields of ours; time stamps are left out. Hash functions and seeds are drawn, too.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections import Counter
+from types import SimpleNamespace
+from unittest import mock
+
+import msgspec
+from vllm.utils.hashing import get_hash_fn_by_name
+
+from cachesim.engines.server_parts import EventHashing
+from cachesim.engines.vllm.engine import ENGINE
+from tests.peers import vllm_draw, vllm_engine
+
+SEEDS = (None, "0", "17")
+
+
+class Messages:
+    """A publisher that keeps what the released one would send."""
+
+    def __init__(self):
+        self.sent = []
+
+    def publish(self, batch):
+        batch.data_parallel_rank = 0
+        self.sent.append(msgspec.msgpack.decode(msgspec.msgpack.encode(batch))[1:])
+
+    def shutdown(self):
+        pass
+
+
+def recorded(seed, hashing):
+    """Return a drawn recording with the messages of the released scheduler, None if vLLM refuses the settings."""
+    messages = Messages()
+    function = get_hash_fn_by_name(hashing.algorithm)
+
+    def draw(rng):
+        return {**vllm_draw.draw_config(rng), "images": False}
+
+    def prepare(config, requests):
+        on = SimpleNamespace(enable_kv_cache_events=True, publisher="null")
+        server = vllm_engine.RealServer({**config, "kv_events": on}, requests, recorded=False)
+        config.update({name: value for name, value in server.config.items() if name != "kv_events"})
+        server.scheduler.kv_event_publisher = messages
+        return server
+
+    with mock.patch.dict(os.environ), mock.patch.object(vllm_engine, "sha256", function):
+        os.environ.pop("PYTHONHASHSEED", None)
+        if hashing.seed is not None:
+            os.environ["PYTHONHASHSEED"] = hashing.seed
+        data = vllm_draw.record(seed, prepare, draw)
+    return None if data is None else (data, messages.sent)
+
+
+def replayed(data, hashing):
+    """Return the messages of our server for the steps of a recording."""
+    classes = ENGINE.recorded.classes()
+    model, flags = classes.setup(data["config"])
+    server = ENGINE.start(f"vllm@{vllm_engine.RELEASE}", model, flags, "none")
+    server.published_events.start(hashing)
+    play = classes.play(server, data)
+    for step in data["steps"]:
+        play(step)
+    return [[list(batch.events), batch.rank] for batch in server.published_events.take()]
+
+
+def main(argv):
+    """Compare drawn runs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.vllm_kv_events", description=__doc__)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(argv)
+    logging.disable()
+    tried, seed = Counter(), args.seed
+    while tried["runs"] < args.runs:
+        seed += 1
+        hashing = EventHashing(("sha256", "sha256_cbor")[seed % 2], SEEDS[seed % 3])
+        found = recorded(seed, hashing)
+        if found is None:
+            continue
+        data, theirs = found
+        ours = replayed(data, hashing)
+        for number, (one, other) in enumerate(zip(theirs, ours, strict=False)):
+            assert one == other, (seed, number, one, other)
+        assert len(theirs) == len(ours), (seed, len(theirs), len(ours))
+        tried.update(runs=1, messages=len(theirs))
+        tried.update(event["type"] for events, _ in theirs for event in events)
+    print(f"vLLM {vllm_engine.RELEASE}: {', '.join(f'{n} {name}' for name, n in tried.items())}, 0 differences")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(0)                     # vLLM's background threads do not end
