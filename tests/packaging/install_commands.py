@@ -105,6 +105,7 @@ MESSAGES = {
     "watch": "watch --listen 127.0.0.1:{port} --to http://127.0.0.1:{port}",
     "playground": "playground --port {port}",
     "import": "import bodies.jsonl --tokenizer tokenizer.json --template template.jinja",
+    "kv-events": "run A5 -p vllm --kv-events events.msgpack",
     "cluster": "fuzz -p llama_cpp@latest --examples 1 --on dask://127.0.0.1:{port}",
 }
 """Extras whose install command a message prints, and a command that needs the extra, in an order in which no extra

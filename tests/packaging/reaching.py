@@ -27,7 +27,7 @@ MODULES = {
                      "jinja2", "tokenizers", "xllamacpp"), CODE),
 }  # fmt: skip
 """Module -> what it can do, also for those below it."""
-HARMLESS = ("multiprocessing.parent_process",)
+HARMLESS = ("multiprocessing.parent_process", "pickle.dumps")
 CALLS = {
     "os": (re.compile(r"(fork|forkpty|system|popen|startfile|exec[lv]\w*|spawn[lv]\w*|posix_spawnp?)$"), PROCESS),
     "concurrent.futures": (re.compile(r"ProcessPoolExecutor$"), PROCESS),

@@ -7,7 +7,7 @@ Source: vLLM vllm/distributed/kv_events.py, vllm/v1/core/block_pool.py, vllm/v1/
 from __future__ import annotations
 
 import hashlib
-import pickle
+from pickle import dumps
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
@@ -35,7 +35,7 @@ Keys = tuple[Any, ...]
 
 def sha256(value: Any) -> bytes:
     """Return the digest of the pickled value."""
-    return hashlib.sha256(pickle.dumps(value, protocol=PICKLE_PROTOCOL)).digest()
+    return hashlib.sha256(dumps(value, protocol=PICKLE_PROTOCOL)).digest()
 
 
 def sha256_cbor(value: Any) -> bytes:
