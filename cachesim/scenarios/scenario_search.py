@@ -1,7 +1,7 @@
 """Search for scenarios by a description in the user's words.
 
-The symptom in the description selects the scenarios. Its other topics (kind of model, engine, reasoning, tools, drafts)
-rank them; without other topics, the most frequently reported causes come first.
+The symptom in the description selects the scenarios. A server in it comes first, then its other topics (kind of model,
+reasoning, tools, drafts) rank them; without other topics, the most frequently reported causes come first.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def matching(text: str, scenarios: Sequence[Scenario]) -> list[Scenario]:
     ranking = {word for word in topics if word in _ABOUT or not (
         word in _VAGUE or word.isdigit() or any(describes(word, name) for name in names))}  # fmt: skip
     points = dict(zip((scenario.id for scenario in scenarios), _points(ranking, scenarios), strict=True))
+    engines = topics & {*ENGINES}
+    if names and engines and not any(each.symptom in names and each.engine in engines for each in scenarios):
+        names = [*names, FIRST]
     chosen = [each for each in scenarios if (each.symptom in names if names else points[each.id] > 0)]
     order, common = names or [FIRST, *SYMPTOMS], _common()
 
@@ -63,7 +66,8 @@ def matching(text: str, scenarios: Sequence[Scenario]) -> list[Scenario]:
         repair = "repairs/" in scenario.file.replace("\\", "/")   # shows the effect of a repair, not a user's report
         often = common.index(scenario.id) if scenario.id in common else len(common)
         symptom = order.index(scenario.symptom) if scenario.symptom in order else len(order)
-        return symptom, repair, -points[scenario.id], often
+        is_other = bool(engines) and scenario.engine not in engines
+        return is_other, symptom, repair, -points[scenario.id], often
 
     return sorted(chosen, key=rank)
 

@@ -29,7 +29,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "much more of the prompt is evaluated than what is new",
         "re-processes everything, forcing full prompt re-processing, reprocess, re-evaluates, prefill again, "
         "from scratch, 0 % reuse, no reuse, cache miss, cached tokens 0, cache_n 0, cached_tokens, no hits, "
-        "prompt processing every turn, slow first token, time to first token, checkpoints erased, invalidated"
+        "prompt processing every turn, slow first token, time to first token, ttft, checkpoints erased, invalidated"
         " context checkpoint, useless checkpoints, ignores the cache, cache not working, nothing cached, not used, "
         "not reused, not utilized, breaks the cache, broken, invalidates, recomputes, starts over, slow second "
         "prompt, slow follow-up, second request as slow as the first, no longer cached",

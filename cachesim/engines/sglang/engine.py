@@ -54,7 +54,8 @@ ENGINE = Engine(
     command=command_of(PACKAGE),
     derived=_derived,
     chat_bodies=bodies_of(PACKAGE),
-    words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
+    words=r"\bradix\b|#(cached|new)-(token|seq)|\bhicache\b|token_to_kv_pool|\bretract|kv cache pool is full|"
+          r"\bprefill batch\b|mem_fraction_static|\bmamba usage\b|\bswa token usage\b",
 )  # fmt: skip
 
 __all__ = ["ENGINE", "PROFILES"]

@@ -50,7 +50,9 @@ ENGINE = Engine(
     command=command_of(PACKAGE),
     derived=_derived,
     chat_bodies=bodies_of(PACKAGE),
-    words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
+    words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b|"
+          r"\bnum_gpu_blocks\b|\bpreempt|gpu_memory_utilization|\bkv cache usage\b|prompt_tokens_details|"
+          r"\bprefix_cache_(hits|queries)\b|\bhit rate\b",
 )  # fmt: skip
 
 __all__ = ["ENGINE", "PROFILES"]

@@ -105,6 +105,15 @@ def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
     assert [one.id for one in matching("title generation", CORPUS)] == ["llama-22746-title-request-hybrid"]
 
 
+@pytest.mark.parametrize(("text", "engine"), [
+    ("Prefix cache hit rate: 0.0%", "vllm"), ("vllm evicts a conversation", "vllm"), ("preempted, no reuse", "vllm"),
+    ("KV cache pool is full, retracted", "sglang"), ("sglang slow ttft", "sglang"), ("#cached-token: 0", "sglang")])
+def test_scenarios_of_a_named_server_come_before_all_others(text, engine):
+    engines = [one.engine for one in matching(text, CORPUS)]
+    own = engines.count(engine)
+    assert own and engines[:own] == [engine] * own
+
+
 @pytest.mark.parametrize(("symptom", "ids"), LINES)
 def test_what_is_common_is_there_once_and_of_its_symptom(symptom, ids):
     assert symptom in SYMPTOMS and {SYMPTOM.get(one) for one in ids.split()} == {symptom}
