@@ -2,7 +2,7 @@
 
 A template is the message after the line's prefix. `{name}` is a field of the event, `{}` a number or word that is not
 recorded. Build numbers are those that print the line at log level 5. Field names are those of the recorded traces and
-of `cachesim.events`. Source: llama.cpp tools/server/server-context.cpp, server-task.cpp, server-queue.cpp (b10566 to
+of `cachesim.events`. Source: llama.cpp tools/server/server-context.cpp, server-task.cpp, server-queue.cpp (b10068 to
 b11549).
 """
 
@@ -108,6 +108,15 @@ EVENTS = (
     Line("ckpt_from_file", "restored {n} context checkpoint(s) from '{}'", since=11549),
 )
 
+OLDER_SPELLINGS = (
+    Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
+         until=9829),
+    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}", until=9829),
+    Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}", until=9829),
+    Line("ckpt_check", "Checking checkpoint with [{pos_min}, {pos_max}] against {thold}..."),
+)
+"""Spellings of events by older builds whose servers are recorded."""
+
 IGNORED_WARNINGS = (
     "n_past was set to {}",                                  # reported by `need_one`
     "LLAMA_TRACE = {}",
@@ -141,7 +150,7 @@ ROUND = "processing new tasks"
 UPDATE = "posting NEXT_RESPONSE"
 DECODE = "n_batch (effective) = "
 """Start of an iteration of the main loop; start of the update after the tasks; decode of a part of the batch."""
-NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}"
+NEXT_TOKEN = "n_{} = {}, n_remaining = {}, next token: {token} '{}"
 DRAFT = "generate_draft: id={}, #tokens={n_tokens}, #draft={drafted}, pos_next={}"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -241,8 +250,9 @@ HEAD = 6        # every template starts with at least this many literal characte
 
 @cache
 def _by_head() -> Mapping[str, tuple[Line, ...]]:
-    heads = {line.template[:HEAD] for line in EVENTS}
-    return {head: tuple(line for line in EVENTS if line.template.startswith(head)) for head in heads}
+    lines = (*EVENTS, *OLDER_SPELLINGS)
+    heads = {line.template[:HEAD] for line in lines}
+    return {head: tuple(line for line in lines if line.template.startswith(head)) for head in heads}
 
 
 def server_facts(messages: Iterable[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Mapping, Sequence
 
 from cachesim.engines.llama_cpp import log_others
-from cachesim.engines.llama_cpp.log_events import EVENTS
+from cachesim.engines.llama_cpp.log_events import EVENTS, OLDER_SPELLINGS
 from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
@@ -28,10 +28,8 @@ _END = f"{_ENDS}, pos_end = {{pos_end}}, n_tokens = {{n_tokens}}"
 LINES = (
     Line("slot_by_lru", "selected slot by LRU, t_last = {t_last}"),
     Line("cancel", "cancel task, id_task = {id_task}"),
-    *EVENTS, *FACTS, *log_others.OTHERS,
+    *EVENTS, *OLDER_SPELLINGS, *FACTS, *log_others.OTHERS,
     # Slot selection, launch and release.
-    Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
-         until=9829),
     Line("slot_by_lcp", "selected slot by LCP similarity, f_sim = {f_sim} (> {thold} thold), f_keep = {f_keep}"),
     Line("slot_by_lcp", "selected slot by lcs similarity, lcs_len = {lcp}, similarity = {f_sim} (> {thold} thold)"),
     Line("slot_by_lcp", "selected slot by lcs similarity, lcs_len = {lcp}, similarity = {f_sim}"),
@@ -128,8 +126,6 @@ LINES = (
          "position {n_tokens}"),
     # The prompt cache in host memory.
     Line("pc_save", " - saving prompt with length {n_tokens}, total state size = {mib} MiB"),
-    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}", until=9829),
-    Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}", until=9829),
     Line("pc_took", "prompt cache update took {} ms"),
     Line("pc_no_room", "failed to allocate memory for prompt cache state: {}"),
     Line("pc_no_room", " - cache size limit reduced to {mib} MiB"),

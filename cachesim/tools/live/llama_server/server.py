@@ -213,7 +213,7 @@ class LlamaServer(StoppedAtEnd):
         except ConnectionLost:
             raise ServerEnded(self.died()) from None
         if reply.status == 404:
-            raise BadInput(f"the server has no {CONTROL} (needs b10566 or newer)", file=self.process.url)
+            raise BadInput(f"the server has no {CONTROL} (needs b10068 or newer)", file=self.process.url)
 
         def quiet() -> bool:
             self.listen()

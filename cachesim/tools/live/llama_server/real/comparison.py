@@ -29,7 +29,7 @@ from cachesim.tools.live.player import Player
 
 ENDED = 0                   # status of a request at which the process ended
 REPEATED = 8                # repetitions with other tokens
-UNMARKED = "user messages are not marked on either side: builds before b10566 take marks with text only"
+UNMARKED = "user messages are not marked on either side: builds before b10068 take marks with text only"
 TIE = "differs from a cold run on one side only, and not with other tokens: two tokens are about equally likely"
 
 
@@ -153,16 +153,16 @@ def _reasons(scenario: Scenario, is_logged: bool) -> Iterator[str]:
     if scenario.engine != ENGINE:
         yield f"only scenarios of {ENGINE} are run on real servers"
     if not is_logged and scenario.server.get("spec_type", "none") != "none":
-        yield "the lengths of drafts stand only in the log of b10566 and newer"
+        yield "the lengths of drafts stand only in the log of b10068 and newer"
     for number, step in enumerate(scenario.steps):
         if any(map(is_item, step.request.prompt)):
             yield f"request {number}: an image of a scenario has no pixels"
         if step.drafts or step.request.draft_else:
             yield f"request {number}: its drafts are forced; a real server drafts itself"
         if step.after and not is_logged:
-            yield f"request {number} arrives after some iterations, which only the log of b10566 and newer shows"
+            yield f"request {number} arrives after some iterations, which only the log of b10068 and newer shows"
         if step.request.cancel_at is not None and not is_logged:
-            yield f"request {number}: when its client has disconnected, only the log of b10566 and newer shows"
+            yield f"request {number}: when its client has disconnected, only the log of b10068 and newer shows"
 
 
 def model_file(notation: str) -> Path:

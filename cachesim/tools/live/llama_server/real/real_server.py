@@ -18,7 +18,7 @@ from cachesim.tools.live.llama_server.real.installation import cache_folder, ins
 from cachesim.tools.live.llama_server.real.wheels import MIB, Wheel, find_wheel
 
 ENGINE = "llama_cpp"
-LOGGED = 10566              # first build whose log is read and whose pending work can be awaited
+LOGGED = 10068              # first build whose log is read and whose pending work can be awaited
 
 
 class RealServer(NamedTuple):
