@@ -29,7 +29,7 @@ from cachesim.replay.recorded_answers import FIELDS, SLOT_FIELDS, compare_action
 from cachesim.replay.recorded_requests import LENGTHS, second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
 from cachesim.replay.replay_result import ReplayResult
-from cachesim.replay.schedule_search import OnAnswer, StepResult, send
+from cachesim.replay.schedule_search import OnAnswer, StepResult, send, starts_of
 from cachesim.replay.sleep_detection import wake_if_slept
 from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
@@ -164,7 +164,8 @@ class TraceReplay:
         """Send the members of a step to a server."""
         return send(server, step, theirs, self._records, on_answer,
                     lambda result: self._fields(step, result) is None, self.folder,
-                    self.supposed.passed.get(step.number, 0))  # fmt: skip
+                    self.supposed.passed.get(step.number, 0),
+                    starts_of(self.rules.silent))  # fmt: skip
 
     def _has_index_rows(self) -> bool:
         model = self.server.model

@@ -12,7 +12,7 @@ last. Source: FORMAT.md, "What a step leaves open".
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
 from cachesim.base.tokens import common_prefix
@@ -21,8 +21,15 @@ from cachesim.engines.contract import Server
 from cachesim.replay.recorded_trace import TraceStep
 
 CHOICE = frozenset({"slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos"})
+LEAST_CHOICE = CHOICE | {"slot_by_lcp"}
+"""The same for a build that does not log how similar each slot is."""
 STARTS = CHOICE | {"slot_by_lcp", "launch"}
 """First event of a request; "slot_by_lcp" and "launch" apply when the choice of a named slot is not logged."""
+def starts_of(silent: Collection[str]) -> frozenset[str]:
+    """Return the first events of a request in the log of a build that does not log the ``silent`` kinds of events."""
+    return LEAST_CHOICE if "slot_sim" in silent else CHOICE
+
+
 MOST_SILENT = 100        # consecutive rounds without an arrival
 Records = Callable[[Server, int], list[Mapping[str, Any]]]
 OnAnswer = Callable[[Server, int, Answer], Any]
@@ -44,13 +51,15 @@ Fits = Callable[[StepResult], bool]
 
 
 class RecordedGroup(NamedTuple):
-    """Common arguments of all attempts: the step, its recorded events, and the arguments of ``send``."""
+    """Common arguments of all attempts: the step, its recorded events, and the arguments of ``send``. ``starts``: first
+    events of a request."""
 
     step: TraceStep
     theirs: Sequence[Mapping[str, Any]]
     records: Records
     on_answer: OnAnswer
     folder: Path
+    starts: frozenset[str] = CHOICE
 
 
 class ChosenOption(NamedTuple):
@@ -62,17 +71,18 @@ class ChosenOption(NamedTuple):
 
 def send(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, on_answer: OnAnswer,
-    fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0,
+    fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0, starts: frozenset[str] = CHOICE,
 ) -> StepResult:
     """Send the members of a step to the server.
 
     ``records(server, start)`` returns our events since a position of the log; ``on_answer`` is called with each
-    complete answer, in every attempt; ``folder`` is for saved slots; ``passed``: number of agreeing orders to skip.
+    complete answer, in every attempt; ``folder`` is for saved slots; ``passed``: number of agreeing orders to skip;
+    ``starts``: first events of a request, unless batches are recorded.
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
         return StepResult(server, {0: answer}, {}, answers_checked=[on_answer(server, 0, answer)])
-    group = RecordedGroup(step, theirs, records, on_answer, folder)
+    group = RecordedGroup(step, theirs, records, on_answer, folder, STARTS if step.rounds else starts)
     agreed, best, untried = _search(server, group, fits, step.rounds, passed)
     if agreed is None and not step.rounds and server.tasks.arrival_is_unlogged:
         agreed, _, _ = _search(server, group, fits, True, passed)
@@ -127,7 +137,7 @@ class ScheduleAttempt:
         self.server = server
         self.way = way
         self.unseen = unseen
-        self.step, self.theirs, self.records, self.on_answer, self.folder = group
+        self.step, self.theirs, self.records, self.on_answer, self.folder, self.starts = group
         step = group.step
         self.start = len(server.log.events)
         self.met = 0
@@ -137,7 +147,6 @@ class ScheduleAttempt:
         self.looked: dict[int, int] = {}    # a passing request -> releases of slots before its last inspection
         self.actions = [i for i, member in enumerate(step.members) if member.action]     # to be performed
         self.done: dict[int, Mapping[str, Any]] = {}
-        self.starts = STARTS if step.rounds else CHOICE
         self.chosen: list[ChosenOption] = []
         self.given: dict[int, Answer] = {}
         self.still = False          # the last round added no event of the recording

@@ -48,8 +48,9 @@ LANDED: Mapping[str, Commit] = {
     "#25070": Commit(9908, "2026-07-07"), "#25278": Commit(9922, "2026-07-08"), "#25420": Commit(9936, "2026-07-09"),
     "#25472": Commit(9978, "2026-07-12"), "#25649": Commit(10011, "2026-07-14"), "#26218": Commit(10160, "2026-07-28"),
     "#26271": Commit(10178, "2026-07-29"), "#26320": Commit(10210, "2026-07-31"), "#26640": Commit(10388, "2026-08-12"),
+    "b10229": Commit(10229, "2026-08-03"), "b10566": Commit(10566, "2026-08-21"),
 }  # fmt: skip
-"""Change -> build and date."""
+"""Change -> build and date. A build as a change: the first wheel on which it was seen."""
 
 OWN: Mapping[str, Commit] = {
     "llama_cpp@b1573": Commit(1573, "2023-11-27"),

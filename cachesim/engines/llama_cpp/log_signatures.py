@@ -78,7 +78,8 @@ SIGNATURES = (
               unproved=NO_TEXT),
     Signature("slot-purged", ("slot_purge", "kv_full"), ("LC-IDLE-PURGE", "LC-KV-FULL", "LC-KV-FAIL", "LC-DECODE"), (
         "the slot was cleared to make room in the KV cache",), flags=("-c", "-kvu", "-np"), unproved=NO_TEXT),
-    Signature("context-shift", ("ctx_shift",), ("LC-SHIFT", "LC-KV-SHIFT", "LC-KV-INDEX", "LC-KV-QUANT"), (
+    Signature("context-shift", ("ctx_shift",), (
+        "LC-SHIFT", "LC-KV-SHIFT", "LC-KV-INDEX", "LC-INDEX-SHIFT", "LC-KV-QUANT"), (
         "the context was shifted",),
               flags=("-c",), unproved=NO_TEXT),
     Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),
@@ -127,6 +128,7 @@ UNLOGGED: Mapping[str, str] = {
     "LC-KV-READ": "not logged: in the answers",
     "LC-KV-TURN": "not logged: in the answers",
     "LC-POOL-READ": "not logged: in the answers",
+    "LC-ROWS-READ": "not logged: in the answers of other slots",
     "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
     "LC-RS-PLANE": "not logged: in the answers after a rejected draft",
     "LC-RM-REFUSED": "not logged: in the removal that fails after it, or in the end of the server",

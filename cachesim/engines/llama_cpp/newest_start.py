@@ -23,6 +23,8 @@ def newest_traits(rules: Rules, kind: ModelKind) -> dict[str, bool]:
     return {
         "index_spoilt": rules.kv_index().value,
         "pools_cut": kind.kind == "hybrid_idx" and rules.pool_read().value,
+        "rows_emptied": kind.kind == "dsv4" and rules.rows_read().value,
+        "index_dies": kind.kind in LATENT and rules.index_shift().value,
         "shift_ends": ends.value,
     }
 
@@ -41,11 +43,15 @@ def newest_decisions(rules: Rules, kind: ModelKind, fixed: Settings) -> list[Dec
     if kind.types[0] in QUANTIZED:
         found.append(rules.kv_quant(kind.head, True))
     if kind.kind == "dsv4":
-        found += [rules.window_told(kind.n_swa, kind.kind), rules.kv_streams(fixed.unified, kind.kind)]
+        found += [
+            rules.window_told(kind.n_swa, kind.kind),
+            rules.kv_streams(fixed.unified, kind.kind),
+            rules.rows_read(),
+        ]
     if kind.kind == "msa":
         found.append(rules.msa_read(fixed.n_slots, fixed.unified))
     if kind.kind in LATENT:
-        found.append(rules.kv_index())
+        found += [rules.index_shift(), rules.kv_index()]
     if kind.kind == "hybrid_idx":
         found.append(rules.pool_read())
     return found
@@ -59,7 +65,9 @@ def flag_notes(rules: Rules, kind: ModelKind, fixed: Settings) -> list[str]:
     both, found = " and ".join(asked), []
     if asked and not moves and kind.kind in NEWEST:
         found.append(f"the server switches {both} off: positions of this memory cannot be moved")
-    if moves and kind.kind in LATENT and rules.kv_index().value:
+    if moves and kind.kind in LATENT and rules.index_shift().value:
+        found.append(f"{both}: moving index rows ends the process (LC-INDEX-SHIFT)")
+    elif moves and kind.kind in LATENT and rules.kv_index().value:
         most = max(layer.count for layer in kind.spec.layers)
         found.append(f"{both}: index keys of moved tokens are spoilt; answers change beyond {most:,} tokens "
                      "(LC-KV-INDEX)")  # fmt: skip

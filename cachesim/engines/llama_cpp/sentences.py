@@ -184,7 +184,9 @@ MEMORY: dict[str, Say] = {
     "LC-KV-STREAMS": lambda v, b: "the slots share the cells" if v else "every slot has cells of its own",
     "LC-MSA-READ": lambda v, b: "all rows are read" if v else "only the chosen blocks are read",
     "LC-KV-INDEX": lambda v, b: "a K-shift " + ("spoils index keys" if v else "turns index keys"),
+    "LC-INDEX-SHIFT": lambda v, b: "a K-shift of index rows " + ("ends the process" if v else "is done"),
     "LC-POOL-READ": lambda v, b: "a token reads " + ("pools cut by the order of cells" if v else "whole pools"),
+    "LC-ROWS-READ": lambda v, b: f"reading a state empties the compressed rows of {'all slots' if v else 'its slot'}",
     "LC-KV-QUANT": lambda v, b: "a K-shift of quantized rows " + ("ends the process" if v else "is done"),
     "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),
     "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (

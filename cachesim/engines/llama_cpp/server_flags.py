@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput, NotInBuild, counted, quoted
 from cachesim.engines.llama_cpp.flags import NOT_SIMULATED, Options, by_model, drafters_of, needing_model
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
-from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST
+from cachesim.engines.llama_cpp.memory.newest_layout import SIMULATED_SINCE
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import Adapter, read_adapters
 from cachesim.model.spec import TRAINED_ON
@@ -109,7 +109,8 @@ def _check_model(opts: Options, kind: ModelKind, rules: Rules) -> None:
     """Raise NotInBuild if this version cannot load the model, BadInput if the server does not start with these types of
     its K and V rows."""
     if kind.kind not in rules.memories:
-        cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
+        first = SIMULATED_SINCE.get(kind.kind, "")
+        cannot = f"is simulated from {first} on, not for" if first else "cannot be loaded by"
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
     if kind.kind in ONE_TYPE and opts.cache_type_k != opts.cache_type_v:

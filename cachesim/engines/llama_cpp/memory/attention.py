@@ -62,6 +62,7 @@ class AttentionCache:
         self.model = model
         self.streams = [Cells(size, n_seq, traits.pos_set, traits.shared_stays) for _ in range(self.n_stream)]
         self.spoils = False                             # a K-shift spoils the keys
+        self.ends_shift = False                         # a K-shift of these rows ends the process
         self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows
         self.rows = [empty_rows(self.layers if model else ()) for _ in self.streams]
 
@@ -153,6 +154,8 @@ class AttentionCache:
             moved = True
             if self.traits.shift_ends and self.layers:
                 raise ProcessAborted("Segmentation fault: K-shift of quantized rows", "shift-of-quantized-rows")
+            if self.ends_shift:
+                raise ProcessAborted("K-shift of index rows failed", "shift-of-index-rows")
             if not self.layers and self.traits.shift_dies:
                 text = "GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers"
                 raise ProcessAborted(text, "shift-without-layers")

@@ -114,9 +114,10 @@ class KVCacheDSV4(Memory):
         return blob.with_compressed({layer: copy_rows(rows) for table in kept for layer, rows in table.items()})
 
     def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
-        """Restore a state part by part. A full state first empties compressed rows and rings."""
+        """Restore a state part by part. A full state first empties compressed rows, of all sequences if the build does
+        so, and rings."""
         if blob.compressed is not None:
-            self._zero(seq)
+            self._zero(-1 if self.traits.rows_emptied else seq)
         super().state_read(seq, blob, home)
         for layer, rows in (blob.compressed or {}).items():
             write_rows(self.compressed[seq], layer, slice(0, len(rows.digest)), rows)

@@ -60,6 +60,7 @@ class LatentIndexMemory(IndexMemory):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.index.spoils = self.traits.index_spoilt
+        self.index.ends_shift = self.traits.index_dies
 
 
 class KVCacheDSA(LatentIndexMemory):

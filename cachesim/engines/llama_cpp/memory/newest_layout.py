@@ -17,6 +17,8 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import Layer
 
+SIMULATED_SINCE = {"dsv4": "b10229", "dsa": "b10566", "msa": "b10566", "dsa_iswa": "b10809", "hybrid_idx": "b10809"}
+"""Class of memory -> the first build whose rules for it are known."""
 NEWEST = ("dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4")
 
 

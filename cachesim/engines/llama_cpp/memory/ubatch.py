@@ -45,7 +45,9 @@ class BuildTraits(NamedTuple):
     mask_model: bool = False     # the full-attention cache also reuses cells outside the model's window
     pos_set: bool = False        # positions of a sequence are a set: see Cells.tracks_set
     index_spoilt: bool = True    # a K-shift spoils index keys that are stored behind a rotation of the whole head (dsa)
+    index_dies: bool = False     # a K-shift of index keys ends the process (dsa)
     pools_cut: bool = False      # what a token reads of pooled rows depends on their cells
+    rows_emptied: bool = False   # reading a state empties the compressed rows of all sequences
     shift_ends: bool = False     # a K-shift of quantized rows ends the process
     tail_stays: bool = False     # a removed recurrent state leaves its sequence pointing to the emptied cell
     # Split for (rollback planes, attention layers present, a common buffer for all sequences):

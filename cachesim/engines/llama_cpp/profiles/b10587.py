@@ -11,6 +11,11 @@ from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import older_media
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
+WITH_COMPRESSED = ("A", "W", "R", "H", "HW", "dsv4")
+"""Memories of b10229, the first wheel whose compressed rows are simulated. Those of b10068 differ."""
+WITH_BLOCKS = (*WITH_COMPRESSED, "dsa", "msa")
+"""Memories of b10566, the first wheel with index rows in caches of their own."""
+
 B10587 = Rules(
     name="llama_cpp@b10587",
     build="b10587",
@@ -19,6 +24,7 @@ B10587 = Rules(
     most_images=64,
     media=MediaRules(cut=older_media.cut_between),
     image_bytes=141,
+    memories=WITH_BLOCKS,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
     ended={"ext_bytes": "#27762", "state_form": "#27762", "memories": "b10809"},

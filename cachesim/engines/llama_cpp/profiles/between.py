@@ -7,6 +7,7 @@ life time of its rule, or ``ended`` of the older rule set, names it. The commits
 
 from __future__ import annotations
 
+from cachesim.engines.llama_cpp.profiles.b10587 import WITH_BLOCKS, WITH_COMPRESSED
 from cachesim.engines.llama_cpp.profiles.older_builds import B7789, B8260, B8916, B9231
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import older_slot_selection
@@ -20,6 +21,9 @@ BETWEEN = (
     # b8152 .. b8260
     DatedChange("ckpt_restore", old_use.resume_re3, "#19924"),
     DatedChange("ckpt_restore", B8260.ckpt_restore, "#20279"),
+    # b9765 .. b10587
+    DatedChange("memories", WITH_COMPRESSED, "b10229"),
+    DatedChange("memories", WITH_BLOCKS, "b10566"),
     # b9063 .. b9230
     DatedChange("spec_types", (*B8916.spec_types, "draft-simple"), "#22838"),
     DatedChange("spec_types", B9231.spec_types, "#22673"),

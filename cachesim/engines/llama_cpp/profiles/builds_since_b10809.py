@@ -38,7 +38,9 @@ B10809 = replace(
     state_form=3,
     ext_bytes=12,
     image_bytes=145,
-    memories=(*B10587.memories, "dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4"),       # all are in this tree
+    memories=(*B10587.memories, "dsa_iswa", "hybrid_idx"),       # both are in this tree
+    rows_read=newest.own_emptied,
+    index_shift=newest.index_shift_done,
     ended={**B10587.ended, "pool_keys": "#28330", "pool_tensors": "#28330"},
 )
 

@@ -32,6 +32,7 @@ B9765 = replace(
     rs_split=seq_rm_and_state.split_alone,             # until #25278
     spec_count=speculative.count_all,        # until #26320
     adapters=adapter_tables.OF_B9765,        # until #25649
+    memories=("A", "W", "R", "H", "HW"),     # others: b10229, b10566
     most_images=0,                           # images in this build and older ones were not read
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=B10587.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},

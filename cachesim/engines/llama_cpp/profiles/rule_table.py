@@ -183,7 +183,9 @@ class Rules(RuleSet):
     kv_full: Callable[[], Decision] = seq_rm_and_state.full_forgets
     kv_shift: Callable[[], Decision] = seq_rm_and_state.shift_dies
     kv_index: Callable[[], Decision] = newest.index_spoilt
+    index_shift: Callable[[], Decision] = newest.index_shift_dies
     pool_read: Callable[[], Decision] = newest.pools_cut
+    rows_read: Callable[[], Decision] = newest.all_emptied
     kv_quant: Callable[[int, bool], Decision] = newest.quantized_shift_dies
     kv_turn: Callable[[], Decision] = cell_faults.turn_own
     kv_mask: Callable[[], Decision] = cell_faults.mask_own

@@ -13,8 +13,8 @@ ROTATED = 64                  # a matrix that rotates quantized K rows exists fo
 
 
 @rule("LC-N-SWA-TOLD.ROWS", Role.SETUP,
-      llama_cpp("src/llama-model.cpp", "llama_model_n_swa, llama_hparams", "b11549", note="the same in b10809"),
-      since="b10809")
+      llama_cpp("src/llama-model.cpp", "llama_model_n_swa, llama_hparams", "b11549", note="the same in b10229"),
+      since="b10229")
 def window_told(n_swa: int, memory: str) -> Decision:
     """Return the window that the library tells the server: that of the model, but 0 for a memory with compressed rows,
     whose checkpoints are those of a recurrent state."""
@@ -23,7 +23,7 @@ def window_told(n_swa: int, memory: str) -> Decision:
 
 @rule("LC-KV-STREAMS.OWN", Role.SETUP,
       llama_cpp("src/llama-kv-cache-dsv4.cpp", 'llama_kv_cache_dsv4 "unified_compressed"', "b11549",
-                note="the same in b10809"), since="b10809")
+                note="the same in b10229"), since="b10229")
 def streams_shared(unified: bool, memory: str) -> Decision:
     """True if the slots share the cells: as ``--kv-unified`` asks, but never with compressed rows. Every slot
     then has room for the whole context, while the server still clears and purges idle slots."""
@@ -31,8 +31,8 @@ def streams_shared(unified: bool, memory: str) -> Decision:
 
 
 @rule("LC-MSA-READ.ONE-STREAM", Role.SETUP,
-      llama_cpp("src/models/minimax-m3.cpp", "llama_model_minimax_m3::graph", "b11549", note="the same in b10809"),
-      since="b10809")
+      llama_cpp("src/models/minimax-m3.cpp", "llama_model_minimax_m3::graph", "b11549", note="the same in b10566"),
+      since="b10566")
 def reads_all(n_slots: int, unified: bool) -> Decision:
     """True if all rows are read instead of the chosen blocks: several slots share the cells. (Also without flash
     attention, which is not an option here.) A cold run reads the same."""
@@ -46,6 +46,22 @@ def index_spoilt() -> Decision:
     """Return True: a K-shift turns the last numbers of an index key, which is stored behind a rotation of the whole
     head with the positions in its first numbers. The key is then that of no token."""
     return Decision(True, {})
+
+
+@rule("LC-INDEX-SHIFT.DIES", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::build_graph_shift", "b10566", note="seen on the real b10566"),
+      until="#27967")
+def index_shift_dies() -> Decision:
+    """Return True: a K-shift of index keys ends the process."""
+    return Decision(True, {})
+
+
+# [New in llama_cpp@b10809]
+@rule("LC-INDEX-SHIFT.DONE", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::build_graph_shift", "b10809", pull=27967), since="#27967")
+def index_shift_done() -> Decision:
+    """Return False: a K-shift moves index keys."""
+    return Decision(False, {})
 
 
 # [New in llama_cpp@b11549-proposed]
@@ -75,6 +91,23 @@ def pools_cut() -> Decision:
       since="b11549")
 def pools_whole() -> Decision:
     """Return False: a token reads whole pools of its own sequence, whatever their cells are."""
+    return Decision(False, {})
+
+
+@rule("LC-ROWS-READ.ALL", Role.MEMORY,
+      llama_cpp("src/llama-kv-cache-dsv4.cpp", "llama_kv_cache_dsv4::state_read", "b10229", note="the same in b10566"),
+      until="b10809")
+def all_emptied() -> Decision:
+    """Return True: reading a full state first empties the compressed rows of all sequences, which other slots go on
+    reading."""
+    return Decision(True, {})
+
+
+# [New in llama_cpp@b10809]
+@rule("LC-ROWS-READ.OWN", Role.MEMORY,
+      llama_cpp("src/llama-kv-cache-dsv4.cpp", "llama_kv_cache_dsv4::state_read", "b10809"), since="b10809")
+def own_emptied() -> Decision:
+    """Return False: reading a full state first empties the compressed rows of its own sequence."""
     return Decision(False, {})
 
 

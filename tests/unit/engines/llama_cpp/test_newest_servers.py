@@ -90,4 +90,22 @@ def test_a_shift_of_quantized_rows_ends_the_process_by_the_width_of_heads(model,
 
 def test_older_builds_say_from_when_on_a_memory_is_simulated():
     with pytest.raises(Exception, match="is simulated from b10809 on"):
-        server("deepseek4", name="llama_cpp@b10587")
+        server("qwen4exp", name="llama_cpp@b10587")
+
+
+@pytest.mark.parametrize(("build", "died"), [("b10587", True), ("b10809", False)])
+def test_a_shift_of_index_rows_ended_the_process(build, died):
+    one = server("deepseek32", name=f"llama_cpp@{build}", ctx_size=256, context_shift=True)
+    assert one.complete(Request(word("A", 250), 20)).died is died
+
+
+@pytest.mark.parametrize(("build", "clean"), [("b10587", False), ("b10809", True)])
+def test_a_state_that_a_slot_reads_empties_the_compressed_rows_of_other_slots(build, clean, tmp_path):
+    one = server("deepseek4", "provenance", f"llama_cpp@{build}", parallel=2)
+    for slot in (0, 1):
+        one.complete(Request(word("AB"[slot], 200), 1, id_slot=slot))
+    one.slot("save", 1, tmp_path / "b")
+    before = [rows.digest.tolist() for rows in one.core.memory.compressed[0].values()]
+    one.slot("restore", 1, tmp_path / "b")
+    after = [rows.digest.tolist() for rows in one.core.memory.compressed[0].values()]
+    assert (before == after) is clean

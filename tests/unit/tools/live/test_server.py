@@ -118,7 +118,7 @@ def test_a_broken_connection_is_the_end_of_the_process(start, kind):
 
 
 def test_a_server_without_the_control_request_is_too_old(start):
-    with pytest.raises(BadInput, match="b10566"):
+    with pytest.raises(BadInput, match="b10068"):
         start(mode="old")
     start(QuietServer, "old").stop()
 

@@ -95,7 +95,7 @@ def test_a_server_that_ends_at_a_conversation_only_differs(own, servers):
 
 @pytest.mark.parametrize(("scenario", "said"), [
     (case(model="SW8"), "SW8"), (case("S40>r4{drafts=1:1}"), "request 0"),
-    (case(spec_type="ngram-simple"), "b10566")])  # fmt: skip
+    (case(spec_type="ngram-simple"), "b10068")])  # fmt: skip
 def test_a_case_that_cannot_be_run_is_not_sent(own, servers, scenario, said):
     found = compare_case(scenario, own)
     assert found.same is None and said.replace(" ", "") in found.left_out.replace(" ", "") and servers.words == []
@@ -143,8 +143,8 @@ def test_other_engines_drafts_of_older_builds_and_images_cannot_be_sent():
     assert unsendable(replace(plain, steps=(plain.steps[0], second)), True).startswith("request 1")
 
 
-@pytest.mark.parametrize(("build", "kind"), [("b10565", QuietServer), ("b10566", LlamaServer), ("b11549", LlamaServer)])
-def test_logs_are_read_from_b10566_on(build, kind):
+@pytest.mark.parametrize(("build", "kind"), [("b10067", QuietServer), ("b10068", LlamaServer), ("b11549", LlamaServer)])
+def test_logs_are_read_from_b10068_on(build, kind):
     server = RealServer(build, Path("x"), "", "")
     assert kind_of(server) is kind and server.is_logged is kind.is_logged
 
@@ -153,7 +153,7 @@ def test_a_model_is_written_once_and_completely_and_a_draft_model_beside_it(own,
     file = model_file("A")
     changed = file.stat().st_mtime_ns
     assert model_file("A") == file and file.stat().st_mtime_ns == changed
-    other = own._replace(build="b10565")                                    # drafts need a log, which it has not
+    other = own._replace(build="b10067")                                    # drafts need a log, which it has not
     assert compare_case(case("A9", spec_type="draft-simple", model_draft="S"), other).left_out
     assert [one.name for one in file.parent.iterdir()] == ["tiny-A.gguf"]
 

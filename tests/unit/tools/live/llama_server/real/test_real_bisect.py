@@ -16,7 +16,7 @@ __all__ = ["servers"]       # a fixture
 SCENARIO = from_line("A20>2@0/B10@0/A@0", model="A", profiles=("llama_cpp@b11549",),
                      server={"parallel": 1, "ctx_size": 512})  # fmt: skip
 BEFORE, AFTER = "llama_cpp@b9518", "llama_cpp@b9765"
-RANGE = "b8672,b10229"
+RANGE = "b8352,b9873"       # builds whose log is not read
 
 
 @pytest.fixture
@@ -47,33 +47,33 @@ def test_halving_finds_the_neighbouring_wheels(builds):
     history = builds()
     assert (history.last_old, history.first_new) == ("b9713", "b9873") and len(history.runs) <= 6
     assert [run.found.rows[2].theirs.cache_n > 0 for run in history.runs] == [
-        run.server.build in ("b9873", "b10068", "b10229") for run in history.runs]  # fmt: skip
+        run.server.build == "b9873" for run in history.runs]  # fmt: skip
 
 
-@pytest.mark.parametrize("since", [8929, 9713, 10229])
+@pytest.mark.parametrize("since", [8929, 9713, 9873])
 def test_every_change_is_found(builds, since):
     history = builds(since)
     assert history.first_new == f"b{since}" and history.last_old in ran(history)
 
 
 def test_a_further_change_that_the_runs_show_is_named(builds):
-    history = builds(back=10_229)
-    assert not history.first_new and ran(history) == ["b8672", "b10229"]
-    history = builds(9000, text="b8672,b10068", back=9538)
+    history = builds(back=9873)
+    assert not history.first_new and ran(history) == ["b8352", "b9873"]
+    history = builds(9000, text="b8672,b9873", back=9538)
     assert change_sentence(history_data(history)).count("between") <= 1
 
 
 def test_without_a_change_only_the_ends_run(builds):
     history = builds(1)
-    assert ran(history) == ["b8672", "b10229"] and not history.first_new
-    assert "b8672" in change_sentence(history_data(history))
+    assert ran(history) == ["b8352", "b9873"] and not history.first_new
+    assert "b8352" in change_sentence(history_data(history))
 
 
 def test_a_wheel_that_cannot_run_the_scenario_is_left_out(builds):
-    history = builds(refused=("b9713", "b8672"))
+    history = builds(refused=("b9713", "b8352"))
     assert (history.last_old, history.first_new) == ("b9538", "b9873")
-    assert {*history.left_out} == {"b9713", "b8672"} and not {*history.left_out} & {*ran(history)}
-    assert [one["build"] for one in history_data(history)["not_run"]] == ["b8672", "b9713"]
+    assert {*history.left_out} == {"b9713", "b8352"} and not {*history.left_out} & {*ran(history)}
+    assert [one["build"] for one in history_data(history)["not_run"]] == ["b8352", "b9713"]
 
 
 def test_an_undecided_comparison_is_left_out(builds, servers):
