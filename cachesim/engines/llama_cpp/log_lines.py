@@ -9,6 +9,7 @@ server-context.cpp, server-task.cpp, and logs in public threads.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Mapping, Sequence
 
 from cachesim.engines.llama_cpp import log_others
@@ -247,18 +248,26 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
 
 
 TAIL, MAX_HINTS = 4, 3        # tokens between a prompt's last checkpoint and its end; number of values to try
+USUAL = (256, 512, 1024, 2048, 4096)     # micro-batches that people set [tokens]
 
 
 def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:
-    """Return the micro-batch sizes that would explain the reused lengths and the created checkpoints: checkpoints are
-    created TAIL tokens before the end of a prompt, and a micro-batch before that."""
+    """Return the micro-batch sizes that would explain the reused lengths and the checkpoints: these are created TAIL
+    tokens before the end of a prompt, and a micro-batch before that. Return also the number of checkpoints of a slot
+    that would explain why none before the examined ones is left, and the spacing that keeps as many."""
     found: Counter[int] = Counter()
+    full = {len(prompt.checked): None for prompt in prompts if prompt.is_full and len(prompt.checked) > 1}
     for number, prompt in enumerate(prompts):
         found.update(prompt.length - TAIL - at for at in prompt.created)
         if prompt.reused:
             found.update({before.length - TAIL - prompt.reused for before in prompts[:number]})
+        ends = sorted(prompt.checked)
+        found.update(after - before for before, after in pairwise(ends) if after - before in USUAL)
     common = [size for size, _ in found.most_common() if 8 <= size <= 8192 and size % 8 == 0]
-    return {"ubatch_size": tuple(common[:MAX_HINTS])}
+    sizes = {"ubatch_size": tuple(common[:MAX_HINTS])}
+    if not full:
+        return sizes
+    return {**sizes, "ctx_checkpoints": tuple(full)[:MAX_HINTS], "checkpoint_min_step": (USUAL[0],)}
 
 
 _REFUSED, _REUSE = ("trim_failed",), ("reuse_chunk", "reuse_result")

@@ -88,11 +88,14 @@ class PrintedNumber(NamedTuple):
 
 class PromptHint(NamedTuple):
     """Numbers of a prompt [tokens]: its length, the reused tokens (None = not in the log), and the lengths of the
-    checkpoints created during it."""
+    checkpoints created during it and of those that were examined for it. ``is_full``: none of them could be
+    restored."""
 
     length: int
     reused: int | None
     created: Sequence[int] = ()
+    checked: Sequence[int] = ()
+    is_full: bool = False
 
 
 @dataclass(frozen=True)

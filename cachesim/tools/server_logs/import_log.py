@@ -132,7 +132,8 @@ def simulate_log(
 
 
 def _prompts(session: LogSession) -> list[PromptHint]:
-    return [PromptHint(request.n_tokens, request.cache_n, request.created)
+    return [PromptHint(request.n_tokens, request.cache_n, request.created,
+                       checked=[last + 1 for _, last, _ in request.checked], is_full=request.full)
             for request in session.requests if request.n_tokens]  # fmt: skip
 
 

@@ -92,9 +92,13 @@ class _Search:
             self._try("kinds of model", ((first, model, dict(known.server)) for model in known.models))
             if self.best is not None:
                 break
+        together = {name: values[0] for name, values in known.joint.items() if values}
+        if len(together) > 1:
+            self._try(" and ".join(together), ((profile, model, {**server, **together})
+                                               for profile, model, server in self._best_settings()))  # fmt: skip
         for name, values in known.joint.items():
             models = [*(model for _, model, _ in self._best_settings()), *known.models]
-            self._try(name, ((first, model, {**known.server, name: value})
+            self._try(name, ((first, model, {**self._server_with(model), name: value})
                              for model in models for value in values))  # fmt: skip
         for _ in range(ROUNDS):
             if self._prints_other_numbers():
@@ -111,6 +115,11 @@ class _Search:
         elif self.refused is not None:
             raise self.refused
         return self.best
+
+    def _server_with(self, model: str) -> Mapping[str, Any]:
+        """Return the options with which a kind of model was best so far, else the known ones."""
+        best = self.best
+        return self.known.server if best is None or best.model != model else best.server
 
     def _prints_other_numbers(self) -> bool:
         """True if the best reconstruction reuses the logged tokens but prints other numbers, as another build

@@ -276,11 +276,12 @@ def following(data: Data, command: str, out: str = "") -> str:
 
 
 def _assumed(data: Data) -> Iterator[FirstLine]:
-    """Yield the options that the simulation needs and that neither the log nor the user gave."""
+    """Yield the options that the simulation needs and that neither the log nor the user gave. Without agreement with
+    the log nothing speaks for them."""
     manual = ENGINES[data["engine"]].manual
     flags = [flag_text(flag, value, manual.open_words) for name, value in data["assumed_options"].items()
              if (flag := manual.flag(name)) is not None]  # fmt: skip
-    if data["line"] and flags:
+    if data["line"] and flags and not data.get("rejected") and not data.get("undecided"):
         yield FirstLine("assumed", f"The simulation assumes {', '.join(flags)}: is that your setting?")
 
 

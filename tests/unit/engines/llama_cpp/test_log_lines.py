@@ -54,6 +54,13 @@ def test_checkpoints_and_reused_lengths_hint_at_the_micro_batch(prompts, sizes):
     assert hints(prompts) == {"ubatch_size": sizes}
 
 
+def test_examined_checkpoints_give_a_micro_batch_their_number_and_their_spacing():
+    """None of three checkpoints can be restored: a slot that keeps more had an earlier one."""
+    examined = PromptHint(48866, 0, checked=[46261, 45237, 43727], is_full=True)
+    assert hints([examined]) == {"ubatch_size": (1024,), "ctx_checkpoints": (3,), "checkpoint_min_step": (256,)}
+    assert hints([examined._replace(is_full=False)]) == {"ubatch_size": (1024,)}
+
+
 @pytest.mark.parametrize(("numbers", "shown"), [
     ({"pos_min": 9, "pos_max": 9}, "none"), ({"pos_min": 4, "pos_max": 9}, "window"),
     ({"pos_min": 0, "pos_max": 9}, ""),
