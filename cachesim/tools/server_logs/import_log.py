@@ -325,7 +325,7 @@ def _request(found: Reconstruction, number: int) -> dict[str, Any]:
         "lines": list(logged.lines), "n_tokens": logged.n_tokens, "cache_n": logged.cache_n,
         "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": request.simulated_n,
         "agrees": found.agrees(number), "undecided": found.open(number),
-        "lcp": request.lcp, "assumed": request.assumed, "left_out": request.left_out,
+        "lcp": request.common, "assumed": request.assumed, "left_out": request.left_out,
     }  # fmt: skip
 
 

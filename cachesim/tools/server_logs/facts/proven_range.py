@@ -55,6 +55,11 @@ class ProvenRange(NamedTuple):
         """True if the ranges have a common integer."""
         return (second.high is None or self.low <= second.high) and (self.high is None or second.low <= self.high)
 
+    def nearest(self, value: int) -> int:
+        """Return the integer of the range that is nearest to a value."""
+        most = value if self.high is None else min(value, self.high)
+        return max(self.low, most)
+
     def within(self, second: ProvenRange) -> ProvenRange:
         """Return the common integers of two ranges that meet; the lines of the range that decides."""
         low = max(self.low, second.low)

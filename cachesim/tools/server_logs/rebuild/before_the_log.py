@@ -38,6 +38,18 @@ class EarlierConversation:
     shared: int = 0
 
 
+def shared_beginning(requests: Sequence[LoggedRequest]) -> int:
+    """Return the tokens that all conversations of a log have in common at least: the least common prefix that a server
+    prints when it compares a prompt with what it does not continue; 0 if it prints none, or one without tokens."""
+    found: list[int] = []
+    for tied in (request.tied for request in requests if request.tied is not None):
+        compared = [line for line in tied.similar if line.slot != tied.slot]
+        loaded = {line.number_of("n_tokens") for line in tied.of_cache("pc_load")}
+        entries = [] if loaded else tied.of_cache("pc_cand")
+        found += [lcp for line in (*compared, *entries) if (lcp := line.number_of("lcp")) is not None]
+    return min(found, default=0)
+
+
 def resumed_checkpoints(first: ChainedRequest) -> list[int]:
     """Return the tokens of checkpoints from before the excerpt at which a request or later ones of its slot resume.
 

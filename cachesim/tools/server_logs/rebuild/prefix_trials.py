@@ -24,6 +24,7 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     held_by_window,
     listed_checkpoints,
     prompt_between,
+    shared_beginning,
     used_slots,
 )
 from cachesim.tools.server_logs.rebuild.candidate_server import CandidateServer, RunningPrompt
@@ -78,6 +79,7 @@ class ScenarioBuilder(CandidateServer):
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
         self.texts = SlotTexts(_window(session, model), began_empty)
+        self.shared = shared_beginning(session.requests)
         self.fillers = 0                                # lines sent before the log's, to slots of unknown contents
         slots = {request.slot for request in session.requests}
         is_one_given = any(request.is_slot_given for request in session.requests)
@@ -146,6 +148,8 @@ class ScenarioBuilder(CandidateServer):
                 request.left_out = "not possible with these options"
                 continue
             self._take(request, found)
+            if not self.texts.shared.size:
+                self.texts.shared = found.held.prefix(self.shared)
             kept.append((logged, found))
             if playing is not None:
                 playing.texts.append(found.text)

@@ -46,6 +46,8 @@ class SlotTexts:
         if logged.is_loaded:
             yield from self._from_stored(logged, n_tokens)
         elif (lcp := logged.lcp if logged.chunk_start is None else logged.chunk_start) is not None:
+            if not contents.size and 0 < self.shared.size < n_tokens:
+                yield self._shared_beginning()
             yield PromptChoice(contents, min(lcp, n_tokens), "")
             return
         elif contents.size and (logged.range_of("lcp") or (logged.f_keep is not None and logged.chosen == "lcp")):
@@ -72,11 +74,14 @@ class SlotTexts:
         first one of a server that began empty."""
         is_first = self.began_empty and not self.slots and not self.stored
         if 0 < self.shared.size < n_tokens:
-            yield PromptChoice(
-                self.shared, self.shared.size, f"{self.shared.size} tokens in common with every conversation"
-            )
+            yield self._shared_beginning()
         else:
             yield PromptChoice(SlotText(), 0, "" if is_first else NEW_CONVERSATION)
+
+    def _shared_beginning(self) -> PromptChoice:
+        """Return the beginning that all conversations have in common."""
+        why = f"{self.shared.size} tokens in common with every conversation"
+        return PromptChoice(self.shared, self.shared.size, why)
 
     def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused

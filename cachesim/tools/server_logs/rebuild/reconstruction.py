@@ -75,6 +75,12 @@ class ReconstructedRequest:
             self.n_tokens, self.is_bounded = self.logged.n_tokens, True
 
     @property
+    def common(self) -> int:
+        """Tokens that its prompt shares with what its slot held: as simulated, within what the log proves."""
+        known = self.logged.numbers.get("lcp")
+        return self.lcp if known is None else known.nearest(self.lcp)
+
+    @property
     def agrees(self) -> bool | None:
         """True if the simulator reuses as many tokens as the log says; None if either number is unknown."""
         return self.logged.may_be("cache_n", self.simulated_n) if self.step >= 0 else None

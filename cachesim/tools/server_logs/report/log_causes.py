@@ -136,18 +136,28 @@ def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]
 
 def _turn(request: ReconstructedRequest, change: str, n_tokens: int) -> LogTurn:
     """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix."""
-    logged = request.logged
-    evaluated = n_tokens - (logged.cache_n or 0) if logged.prompt_n is None else logged.prompt_n
-    lost = max(0, evaluated - max(1, n_tokens - request.lcp))
+    logged, common = request.logged, request.common
+    evaluated = _evaluated(logged, n_tokens)
+    lost = max(0, evaluated - max(1, n_tokens - common))
+    proven = logged.numbers.get("lost")
     return LogTurn(
         number=request.step,
         how=change,
-        lcp=request.lcp,
+        lcp=common,
         evaluated=evaluated,
-        lost=lost,
+        lost=lost if proven is None else proven.nearest(lost),
         n_tokens=n_tokens,
-        forced=logged.full and not request.lcp,
+        forced=logged.full and not common,
     )
+
+
+def _evaluated(logged: LoggedRequest, n_tokens: int) -> int:
+    """Return the evaluated tokens of a prompt: as logged, else those that the slot held at the end of a cancelled
+    prompt, or all, without the reused ones."""
+    if logged.prompt_n is not None:
+        return logged.prompt_n
+    whole = logged.end if logged.is_cancelled and logged.end is not None else n_tokens
+    return max(0, whole - (logged.cache_n or 0))
 
 
 def _with_starts(found: Sequence[LogTurn]) -> list[LogTurn]:

@@ -23,6 +23,7 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     listed_checkpoints,
     prompt_between,
     resumed_checkpoints,
+    shared_beginning,
     used_slots,
 )
 from cachesim.tools.server_logs.rebuild.request_order import chain_requests
@@ -174,6 +175,15 @@ def test_few_reused_tokens_are_not_an_entry(n_tokens, cache_n, more, is_entry):
 
 def test_a_request_that_reused_an_unknown_number_of_tokens_loaded_nothing():
     assert prompt_between(logged(0, None, chosen="lru")) == prompt_between(logged(4, None, chosen="lru")) == 0
+
+
+def test_the_least_prefix_with_what_is_not_continued_is_common_to_all_conversations():
+    own, idle, empty = (read_line("slot_sim", slot=slot, lcp=lcp) for slot, lcp in ((0, 90), (1, 20), (2, 0)))
+    entry, load = read_line("pc_cand", lcp=15, n_tokens=70), read_line("pc_load")
+    for lines, least in (([own], 0), ([own, idle], 20), ([own, idle, empty], 0)):
+        assert shared_beginning([request_of(tied=tied_lines(similar=lines))]) == least
+    for lines, least in (([entry], 15), ([entry, load], 20)):
+        assert shared_beginning([request_of(tied=tied_lines(similar=[idle], cache=lines))]) == least
 
 
 def test_slots_that_the_choice_depends_on_are_left_alone():

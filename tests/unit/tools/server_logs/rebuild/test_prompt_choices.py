@@ -49,6 +49,7 @@ def threshold(lcp):
 @pytest.mark.parametrize(("logged", "n_tokens", "more", "choices"), [
     ({"lcp": 30}, 60, {"slots": HELD}, [(50, 30, "")]), ({"lcp": 70}, 60, {"slots": HELD}, [(50, 60, "")]),
     ({"lcp": 30, "chunk_start": 20}, 60, {"slots": HELD}, [(50, 20, "")]), ({"lcp": 0}, 60, {}, [(0, 0, "")]),
+    ({"lcp": 0}, 60, {"shared": 20}, [(20, 20, "20 tokens in common with every conversation"), (0, 0, "")]),
     ({"f_keep": 1.0, "chosen": "lcp"}, 60, {"slots": HELD}, [(50, 50, "")]),
     ({"f_keep": 1.0, "chosen": "lru"}, 60, {"slots": HELD},
      [(0, 0, NEW_CONVERSATION), (50, 1, slot(1)), (50, 50, slot(50)), (50, 40, slot(40))]),

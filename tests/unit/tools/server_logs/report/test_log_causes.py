@@ -56,6 +56,14 @@ def test_lost_tokens_are_evaluated_tokens_of_the_common_prefix(lcp, n_tokens, ev
     assert one.lost == lost
 
 
+def test_numbers_of_the_log_prevail_over_simulated_ones():
+    """A cancelled prompt of 150 tokens, simulated with the 60 that its slot held at the end."""
+    proven = {"lcp": ProvenRange(90, 95), "lost": ProvenRange(50, 60)}
+    cancelled = request(60, 150, None, end=60, cache_n=0, is_cancelled=True, numbers=proven)
+    [one] = classify_requests([cancelled])
+    assert (cancelled.common, one.lcp, one.evaluated, one.lost) == (90, 90, 60, 50)
+
+
 def test_a_request_without_logged_counts_is_in_no_sum():
     one = request(100, 150, None)
     one.simulated_n = 90
