@@ -264,7 +264,7 @@ def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:
         ends = sorted(prompt.checked)
         found.update(after - before for before, after in pairwise(ends) if after - before in USUAL)
     common = [size for size, _ in found.most_common() if 8 <= size <= 8192 and size % 8 == 0]
-    sizes = {"ubatch_size": tuple(common[:MAX_HINTS])}
+    sizes: dict[str, Sequence[Number]] = {"ubatch_size": tuple(common[:MAX_HINTS])}
     if not full:
         return sizes
     return {**sizes, "ctx_checkpoints": tuple(full)[:MAX_HINTS], "checkpoint_min_step": (USUAL[0],)}

@@ -19,6 +19,7 @@ from cachesim.scenarios.engine_cases import profiles_by_engine
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
 from cachesim.tools.server_logs.facts.conclusions import Conclusions, conclude, possible_profiles, printed_build
+from cachesim.tools.server_logs.facts.log_gaps import MISSING, gap_lines
 from cachesim.tools.server_logs.facts.log_reader import is_log, read_session
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.session import LogSession
@@ -295,6 +296,8 @@ def _lost(request: LoggedRequest) -> bool:
 def _data(read: LogReading, played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
     session = read.session
     found = played or Reconstruction("", "", {})
+    gaps = gap_lines(session)
+    is_complete = found.is_complete and not gaps          # else the missing lines may explain what differs
     happened = [] if found.is_rejected else classify_requests(found.requests)
     return {
         "cures": [], "first_lines": [], "arguments": [],      # the command adds them
@@ -308,10 +311,10 @@ def _data(read: LogReading, played: Reconstruction | None, given: bool, model: b
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
         "summary": summary(happened),
-        "missing": [] if read.contents["only_others"] else list(_missing(session, played)),
+        "missing": [] if read.contents["only_others"] else list(_missing(session, played, gaps)),
         "line": found.line, "rejected": found.is_rejected, "candidates": found.candidates,
-        "complete": found.is_complete,
-        "contradicted": [{**line._asdict(), "by_all": found.is_complete and line.line in found.unmet}
+        "complete": is_complete,
+        "contradicted": [{**line._asdict(), "by_all": is_complete and line.line in found.unmet}
                          for line in found.contradicted],
     }  # fmt: skip
 
@@ -334,6 +337,7 @@ TRACED = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_invalidat
 """Kinds of lines that newer servers print at a raised verbosity only; their presence shows that it was raised."""
 
 
+GAPS = 6                       # lines named at which others are missing
 LOOKED_AT = 200                # unknown lines that are compared with the lines of other servers, at most
 
 
@@ -348,7 +352,7 @@ def _lines_of_others(session: LogSession) -> Iterator[str]:
         yield f"not read: {counted(len(numbers), 'line')} that {name} prints, from line {numbers[0]:,} on"
 
 
-def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]:
+def _missing(session: LogSession, found: Reconstruction | None, gaps: Sequence[int]) -> Iterator[str]:
     """Yield notes on what the report lacks: requests not simulated, values not in the log and the server flag that logs
     them, and candidates not tried because the search stopped early."""
     yield from _lines_of_others(session)
@@ -369,6 +373,9 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
         yield "the log has no timings: evaluated tokens are known only from batches or checkpoints"
     if any(not request.is_whole for request in session.requests):
         yield "the log starts in the middle of a request"
+    if gaps:
+        where = ", ".join(f"{number:,}" for number in gaps[:GAPS]) + (", ..." if len(gaps) > GAPS else "")
+        yield f"{MISSING} at line {where}: the log does not show what happened there"
     if found is not None and (first := next((one.step for one in found.requests if one.step >= 0), 0)):
         yield f"{counted(first, 'request')} at the start of the scenario: what the slot held before the log begins"
     if found is not None and found.is_rejected and not found.is_complete:

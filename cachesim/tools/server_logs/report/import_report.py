@@ -13,6 +13,7 @@ from cachesim.base.errors import counted
 from cachesim.base.layout import WholeTable, as_typed
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
+from cachesim.tools.server_logs.facts.log_gaps import MISSING
 from cachesim.tools.server_logs.report.first_lines import facts_first, following, only_if
 from cachesim.tools.server_logs.report.headline import headline
 from cachesim.tools.server_logs.report.log_contents import contents_report
@@ -153,7 +154,9 @@ def _causes(data: Data, everything: bool) -> Iterator[Text]:
 def _rejection(data: Data, everything: bool) -> Iterator[Text]:
     """Yield the printed numbers that the simulation contradicts."""
     tried = f"nearest of {data['candidates']} candidates" if data["candidates"] > 1 else "only candidate"
-    if data["complete"]:
+    if any(note.startswith(MISSING) for note in data["missing"]):
+        yield Text(f"Not reproduced: the log lacks lines ({tried}).", "yellow")
+    elif data["complete"]:
         yield Text(f"Not reproduced: no simulated run meets all printed numbers ({tried}).", "yellow")
     else:
         yield Text(f"Not reproduced yet: the search stopped early ({tried}).", "yellow")

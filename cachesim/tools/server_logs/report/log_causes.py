@@ -16,6 +16,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import comment_line
 from cachesim.tools.server_logs.facts.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.lines.line_prefixes import visible_text
 from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest
 
