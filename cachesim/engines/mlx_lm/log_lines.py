@@ -13,17 +13,18 @@ from cachesim.engines.mlx_lm.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning, PrintedNumber
 from cachesim.engines.shared.log_verdicts import VERDICTS
 
+_ONE_PROMPT = "mlx_lm.server of 2025 with one kept prompt"
 LINES = (
     Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
     Line("fetch", "KV Caches: {prompts} seq, {gb} GB, latest user cache {latest} tokens"),
     Line("fetch_kind", "{kind}: {prompts} sequences, {gb} GB"),
     Line("kept_prefix", "*** Cache is prefix of prompt (cache_len: {held}, prompt_len: {n_tokens}). Processing "
-         "suffix. ***"),
-    Line("kept_part", "*** Common prefix ({lcp}) shorter than cache ({held}). Attempting trim. ***"),
-    Line("kept_trim", "Trimming {trimmed} tokens from cache."),
-    Line("kept_untrimmed", "Cache cannot be trimmed. Resetting cache."),
-    Line("kept_reset", "*** Resetting cache. ***"),
-    Line("kept_evaluated", "Returning {prompt_n} tokens for processing."),
+         "suffix. ***", by=_ONE_PROMPT),
+    Line("kept_part", "*** Common prefix ({lcp}) shorter than cache ({held}). Attempting trim. ***", by=_ONE_PROMPT),
+    Line("kept_trim", "Trimming {trimmed} tokens from cache.", by=_ONE_PROMPT),
+    Line("kept_untrimmed", "Cache cannot be trimmed. Resetting cache.", by=_ONE_PROMPT),
+    Line("kept_reset", "*** Resetting cache. ***", by=_ONE_PROMPT),
+    Line("kept_evaluated", "Returning {prompt_n} tokens for processing.", by=_ONE_PROMPT),
     Line("progress_of", "Prompt processing progress: {n_tokens}/{total}"),
     Line("reply", "Outgoing Response: {}"),
     Line("usage", '"prompt_tokens": {n_tokens},'),

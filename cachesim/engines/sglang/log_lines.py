@@ -111,6 +111,7 @@ MEANINGS: Mapping[str, Meaning] = {
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield the conclusions, the most important first. A retracted request is admitted again and counts again."""
+    yield from made.caching_off([line for line in lines if line.numbers.get("no_cache") is True], "the radix cache")
     batches = [line for line in of_kind(lines, "prefill_batch")
                if all(isinstance(line.numbers[name], int) for name in ("prompt_n", "cache_n"))]  # fmt: skip
     cached, rest = (sum(line.numbers[name] for line in batches) for name in ("cache_n", "prompt_n"))
@@ -118,7 +119,9 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         yield LogTotal(tuple(line.line for line in batches), {"cache_n": cached, "prompt_n": rest},
                        f"prefill batches: {cached:,} of {cached + rest:,} prompt tokens were cached, "
                        f"{share(cached, cached + rest)}; {rest:,} were evaluated")  # fmt: skip
-    yield from made.caching_off([line for line in lines if line.numbers.get("no_cache") is True], "the radix cache")
+    for line in of_kind(lines, "flushed"):
+        yield LogTotal((line.line,), {"flushed": True}, "the radix tree was cleared: later prompts find nothing that "
+                       "was stored before")  # fmt: skip
     yield from sums(of_kind(lines, "retracted"), "retracted", "retractions: these requests were admitted again")
     yield from replies(of_kind(lines, "reply_usage"))
     for line in of_kind(lines, "start_capped")[-1:]:

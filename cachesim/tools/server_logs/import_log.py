@@ -362,7 +362,7 @@ def _missing(session: LogSession, found: Reconstruction | None, gaps: Sequence[i
         yield f"only the first {played:,} of {total:,} requests were simulated ({option} simulates more)"
     grammar, kinds = grammars()[session.engine], session.kinds
     if grammar.nameless:
-        yield grammar.nameless
+        yield f"for requests beside others, {grammar.nameless}" if session.requests else grammar.nameless
         return
     slots = [request for request in session.requests if request.is_named]
     if any(request.cache_n is None and not request.is_named for request in session.requests):

@@ -136,12 +136,17 @@ def logged_request(derived: DerivedNumbers) -> LoggedRequest:
         chunks=_pairs(tied, "reuse_chunk", "c0", "c1"),
         chunk_start=next((line.number_of("p0") for line in tied.of("reuse_chunk")), None),
         seen=max((high + 1 for kind in _IN_SLOT for (high,) in _counts(tied, kind, "pos_max")), default=0),
-        is_whole=tied.start is not None or any(line.kind in _WITH_START for line in tied.lines),
+        is_whole=tied.start is not None or any(line.kind in _WITH_START for line in tied.lines) or _is_at_start(tied),
         is_slot_known=tied.slot is not None,
         is_named=not any(line.kind in _NAMELESS for line in tied.lines),
         tied=tied,
         **_checkpoints(tied),
     )
+
+
+def _is_at_start(tied: TiedRequest) -> bool:
+    """True if the first line of a request reports that nothing of its prompt is evaluated yet."""
+    return tied.lines[0].kind == "progress_of" and tied.lines[0].number_of("n_tokens") == 0
 
 
 def _checkpoints(tied: TiedRequest) -> dict[str, Any]:
