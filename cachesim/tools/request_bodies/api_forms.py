@@ -170,7 +170,8 @@ def _open_ai_tool(tool: Any) -> Any:
 
 
 def _responses(value: Mapping[str, Any]) -> Body:
-    """Return a body of the responses API."""
+    """Return a body of the responses API. Reasoning belongs to the answer or call that follows it."""
+    thoughts: list[BodyText] = []
     messages: list[BodyMessage] = []
     for role, key in (("system", "instructions"), ("user", "input")):
         if isinstance(value.get(key), str):
@@ -180,11 +181,26 @@ def _responses(value: Mapping[str, Any]) -> Body:
         what = one.get("type")
         role = one.get("role")
         parts = content(one.get("content"), f"{path}.content") if what in (None, "message") else block(one, path)
+        if what == "reasoning":
+            thoughts += parts
+            continue
         default = "tool" if str(what).endswith("_output") else "assistant"
         role = role if isinstance(role, str) else default
-        messages.append(BodyMessage(role, path, tuple(parts), block_fields(one)))
+        if thoughts and role != "assistant":
+            messages.append(_of_thoughts(thoughts))
+            thoughts = []
+        messages.append(BodyMessage(role, path, (*thoughts, *parts), block_fields(one)))
+        thoughts = []
+    if thoughts:
+        messages.append(_of_thoughts(thoughts))
     chat = [plain_chat(one) for one in messages]
     return Body(RESPONSES, messages=messages, tools=_tools(value.get("tools")), chat=chat)
+
+
+def _of_thoughts(thoughts: Sequence[BodyText]) -> BodyMessage:
+    """Return an answer that consists of reasoning."""
+    path = thoughts[0].path
+    return BodyMessage("assistant", path[: path.index("]") + 1], tuple(thoughts))
 
 
 def _completions(value: Mapping[str, Any], place: str) -> list[Body]:

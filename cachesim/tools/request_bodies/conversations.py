@@ -17,6 +17,7 @@ from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies.body import IMAGE, REASONING, Body, BodyMessage, common_suffix
 from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes
 
+RECENT = 64                  # latest requests whose answers are searched in a prompt without a known message
 KEPT = 8                     # latest requests stored for each message
 MARKED = 8                   # characters of a first message from which only a text between brackets was removed
 TRIVIAL = 24                 # repeated characters that suffice to identify a conversation
@@ -86,6 +87,10 @@ class ConversationLinker:
             self.by_message[key].append(number)
         return self.links[-1]
 
+    def learn_answer(self, number: int, body: Body) -> None:
+        """Take a request again whose answer is known now."""
+        self.bodies[number] = body
+
     def _find_previous(self, body: Body, text: str, best: int, common: int) -> int:
         """Return the previous request of the conversation, -1 = none: the earlier request with the most text in common
         messages."""
@@ -125,7 +130,7 @@ class ConversationLinker:
         """Return the previous request when no message is repeated: its first message was edited, or the history was
         replaced by a summary."""
         if best < 0:
-            return -1
+            return self._previous_by_answer(body)
         first = next(conversation_messages(body), None)
         if first is None:
             return best if common * 2 > len(text) else -1
@@ -140,7 +145,12 @@ class ConversationLinker:
                 return i
         if contains_summary(body.messages[:3]):
             return self.by_system.get(system_text(body), -1)
-        return -1
+        return self._previous_by_answer(body)
+
+    def _previous_by_answer(self, body: Body) -> int:
+        """Return the latest of the recent requests whose answer is a part of this body, -1 = none."""
+        latest = range(len(self.bodies) - 1, max(-1, len(self.bodies) - 1 - RECENT), -1)
+        return next((i for i in latest if repeats_answer(self.bodies[i].answer, body.messages)), -1)
 
     def _answers(self, number: int, body: Body) -> bool:
         """True if a body has the messages of a request, their roles unchanged, and then its answer; no other
@@ -190,6 +200,17 @@ def _is_part(a: str, b: str) -> bool:
     stretch = long[head : len(long) - tail].strip()
     least = MARKED if stretch[:1] in "<[(" and stretch[-1:] in ">])" else TRIVIAL
     return head + tail == len(short) >= least
+
+
+def repeats_answer(answer: BodyMessage | None, messages: Sequence[BodyMessage]) -> bool:
+    """True if one of these messages contains most of a generated answer: a client that summarises a conversation sends
+    the summary in place of its history."""
+    text = "" if answer is None else core_text(answer)
+    if len(text) < TRIVIAL:
+        return False
+    size = CHUNK if len(text) >= 2 * CHUNK else len(text)
+    chunks = [text[at : at + size] for at in range(0, len(text) - size + 1, size)]
+    return any(2 * sum(chunk in core_text(message) for chunk in chunks) >= len(chunks) for message in messages)
 
 
 def contains_summary(messages: Sequence[BodyMessage]) -> bool:

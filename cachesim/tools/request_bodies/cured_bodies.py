@@ -110,7 +110,7 @@ def _cured(pair: _Pair, target: CureTarget) -> Body:
     """Return a body without the changes of a cause."""
     if target.cause in _PREPARED or not (pair.is_changed or pair.has(target)):
         return pair.new
-    if target.cause == causes.DROPPED_ANSWER:
+    if target.cause in causes.OF_ANSWER:
         return _with_reasoning(pair)
     if target.cause == causes.FIELDS:
         return _with_fields(pair)
@@ -446,11 +446,12 @@ def _with_reasoning(pair: _Pair) -> Body:
     old = pair.old
     new = pair.new
     cured = pair.cured
-    is_other = not pair.record.is_harmless and pair.record.cause.name != causes.DROPPED_ANSWER
+    has_changed_answer = pair.record.cause.name in causes.OF_ANSWER
+    is_other = not pair.record.is_harmless and not has_changed_answer
     if is_other or new.chat is None:
         return new
     sent, chat = [*new.messages[len(old.messages) :]], [*new.chat[len(old.messages) :]]
-    if pair.record.cause.name == causes.DROPPED_ANSWER and old.answer is not None and sent:
+    if has_changed_answer and old.answer is not None and sent:
         sent[0], chat[0] = old.answer, plain_chat(old.answer)
     return replace(new, messages=[*cured.messages, *sent], chat=[*(cured.chat or ()), *chat])
 

@@ -60,6 +60,9 @@ def _of_text(text: str, deep: int) -> BodyMessage | None:
             return None
     reasoning, content = "", ""
     calls: dict[Any, Any] = {}
+    whole = next((event["response"] for event in _events(text) if event.get("type") == "response.completed"), None)
+    if whole is not None:
+        return answer_of(whole, deep + 1)
     for delta in _deltas(text):
         for key in REASONS:
             reasoning += delta[key] if isinstance(delta.get(key), str) else ""
@@ -84,8 +87,8 @@ def _add_call(calls: dict[Any, Any], call: Any) -> None:
         collected["function"][key] += function[key] if isinstance(function.get(key), str) else ""
 
 
-def _deltas(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the deltas of an event stream."""
+def _events(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the events of an event stream that are objects."""
     for line in text.splitlines():
         if not line.startswith("data:"):
             continue
@@ -93,8 +96,13 @@ def _deltas(text: str) -> Iterator[dict[str, Any]]:
             event = json.loads(line[5:])
         except (ValueError, RecursionError):
             continue
-        if not isinstance(event, dict):
-            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _deltas(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the deltas of an event stream."""
+    for event in _events(text):
         choices = event.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             delta = choices[0].get("delta", choices[0])

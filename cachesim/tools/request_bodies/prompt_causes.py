@@ -9,6 +9,7 @@ from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
 from cachesim.tools.request_bodies.body import IMAGE, TOOL, Body
+from cachesim.tools.request_bodies.conversations import repeats_answer
 from cachesim.tools.request_bodies.moved_text import find_moved_lines
 from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt
 
@@ -20,6 +21,7 @@ TEMPLATE = "template"
 OPENING = "opening"
 CHANGED = "text"
 DROPPED_ANSWER = "answer reasoning"
+CHANGED_ANSWER = "newest answer"
 FIELDS = "fields"
 ADAPTERS = "adapters"
 MOVED_LINES = "moved lines"
@@ -27,6 +29,8 @@ CUT_OUT = "removed text"
 PUT_IN = "inserted text"
 HARMLESS = (NEW, EXTENDS, SAME, BACK)
 """Causes that do not invalidate any token of the previous request."""
+OF_ANSWER = (DROPPED_ANSWER, CHANGED_ANSWER)
+"""Causes that invalidate only tokens of the previous answer."""
 
 
 class CauseText(NamedTuple):
@@ -137,6 +141,10 @@ CAUSES: Mapping[str, CauseText] = {
         "send the reasoning back (reasoning_content)",
         "disable thinking",
     ),
+    CHANGED_ANSWER: CauseText(
+        "the client sends the newest answer back otherwise than it was generated",
+        "send answers back as generated",
+    ),
     ADAPTERS: CauseText("other adapters", "keep them for a conversation",
                         "give each list its own slot (id_slot)"),
     CHANGED: CauseText("the text was changed"),
@@ -202,6 +210,8 @@ def _of_messages(a: Body, b: Body, old_prompt: RenderedPrompt, new_prompt: Rende
     kind = text.kind_of_change(old_prompt.text, new_prompt.text, at, begin)
     if kind == text.BILLING or number >= min(len(old), len(new)):
         return PromptCause(kind or (messages.DROPPED if len(new) < len(old) else messages.INSERTED))
+    if len(new) <= len(old) and repeats_answer(a.answer, new[number:]):
+        return PromptCause(messages.SUMMARY, counted(len(old) - number, "message"))
     moved, depth = messages.moved_message(old, new, number)
     if moved:
         return PromptCause(moved, depth)

@@ -10,6 +10,8 @@ from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import prompt_causes
 from cachesim.tools.request_bodies.body import (
+    AFTER,
+    CALL,
     IMAGE,
     MARK,
     REASONING,
@@ -32,6 +34,7 @@ from cachesim.tools.request_bodies.body_stages import (
     ReusablePrefix,
 )
 from cachesim.tools.request_bodies.conversations import ConversationLink, ConversationLinker
+from cachesim.tools.request_bodies.message_content import arguments
 from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.plain_render import BodyPlace, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
@@ -187,7 +190,7 @@ def compare(
             is_extended = difference.cause.name == prompt_causes.EXTENDS
             answer = _learn_answer(before.body, back, is_extended, tokenizer)
             if is_extended:
-                difference = _dropped_reasoning(before, record, back) or difference
+                difference = _changed_answer(before, record, back) or difference
     best = SharedPrefix(record.link.best, record.link.common)
     reusable = _find_reusable(record, known, answer, tokenizer, best)
     usable = reusable
@@ -316,21 +319,32 @@ def _learn_answer(body: Body, back: BodyMessage, is_extended: bool, tokenizer: T
     return KnownAnswer(generated, tokens, returned=len(tokenizer.tokens(generated[:same])) if same else 0)
 
 
-def _dropped_reasoning(a: RelatedBody, b: RelatedBody, back: BodyMessage) -> PromptDifference | None:
-    """Return the difference of a request that sends the recorded answer back without its reasoning; None if it does
-    not."""
-    if a.body.answer is None:
+def _changed_answer(a: RelatedBody, b: RelatedBody, back: BodyMessage) -> PromptDifference | None:
+    """Return the difference of a request that sends the recorded answer back without its reasoning, or otherwise than
+    it was generated; None if it does not."""
+    if a.body.answer is None or a.body.continued is not None:
         return None
     generated = answer_text(a.body.answer)
     text = answer_text(back)
     same = common_prefix(generated, text)
-    kept = a.body.answer.text_without("reasoning").strip()
-    if same >= len(generated.rstrip()) or kept != back.text_without("reasoning").strip():
+    name = _change_of_answer(a.body.answer, back)
+    if same >= len(generated.rstrip()) or not name:
         return None
     end = len(a.plain.text)
-    seen = DifferenceTexts("", generated[same : same + 40], text[same : same + 40])
-    cause = PromptCause(prompt_causes.DROPPED_ANSWER)
-    return PromptDifference(cause, b.plain.place(end), a.plain.place(end), seen)
+    seen = DifferenceTexts("", generated[same : same + AFTER], text[same : same + AFTER])
+    at = end if name == prompt_causes.DROPPED_ANSWER else end + same
+    return PromptDifference(PromptCause(name), b.plain.place(at), a.plain.place(end), seen)
+
+
+def _change_of_answer(generated: BodyMessage, back: BodyMessage) -> str:
+    """Return the cause of an answer that is sent back otherwise than it was generated, "" if only the form of its tool
+    calls differs. A stream may not show all calls."""
+    text, sent = (one.text_without(REASONING, CALL).strip() for one in (generated, back))
+    calls, sent_calls = ([arguments(part.text) for part in one.parts if part.kind == CALL] for one in (generated, back))
+    if text == sent and calls == sent_calls[: len(calls)]:
+        has_dropped = generated.text_without(TEXT, CALL) != back.text_without(TEXT, CALL)
+        return prompt_causes.DROPPED_ANSWER if has_dropped else ""
+    return prompt_causes.CHANGED_ANSWER
 
 
 def _find_reusable(

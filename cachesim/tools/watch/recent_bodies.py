@@ -193,7 +193,9 @@ class RecentBodies:
         """Store the answer to a request, so that the next request shows whether the client sends it back."""
         answer = answer_of(reply.decode("utf-8", "replace"))
         kept.record = replace(kept.record, body=replace(kept.record.body, answer=answer))
-        if any(one is kept for one in self._kept):
+        number = next((number for number, one in enumerate(self._kept) if one is kept), None)
+        if number is not None:
+            self._linker.learn_answer(number, kept.record.body)
             self._count(kept)
             self._held.kept = self.size
 

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, NamedTuple
 
-from cachesim.tools.request_bodies.prompt_causes import BACK, EXTENDS, SAME
+from cachesim.tools.request_bodies.prompt_causes import BACK, EXTENDS, OF_ANSWER, SAME
 
 NEAR = 16                    # tokens at the end of a prompt that a template may render differently, at most
 KEPT, EVENTS = 4_096, 1_024  # requests and events that are kept
@@ -21,7 +21,7 @@ OVERWRITTEN = "overwritten"
 OTHER_SLOT = "other slot"
 ACTIONS = {"erase": "erased", "restore": "restored over"}
 """Actions after which a slot has other contents, and the causes that they are."""
-KEEPS = (EXTENDS, SAME, BACK)
+KEEPS = (EXTENDS, SAME, BACK, *OF_ANSWER)
 """Causes of bodies that keep the previous prompt, or its beginning."""
 UNKNOWN = "unknown"
 UNREACHABLE = "unreachable"

@@ -280,3 +280,14 @@ def test_a_change_of_the_history_has_the_number_of_its_messages(tmp_path, name, 
 ])  # fmt: skip
 def test_lines_at_a_fixed_distance_from_the_end_are_moving_and_others_moved(old, new, cause):
     assert raw_cause(old, new, common_prefix(old, new)) == cause
+
+
+@pytest.mark.parametrize("profile", ["llama_cpp@b11549", "vllm@0.33.0"])
+def test_reasoning_of_the_responses_api_that_is_left_out_has_its_name(profile, tmp_path):
+    thought = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Let me see."}]}
+    asked, more = ({"role": "user", "content": text} for text in ("What is in this file?", "And its name?"))
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A parser."}]}
+    inputs = [[asked, thought, said, more], [asked, said, more, said, asked]]
+    bodies = [{"model": "m", "instructions": LONG, "input": items} for items in inputs]
+    row = found(tmp_path, *bodies, asking=ImportOptions(profile=profile))["requests"][1]
+    assert (row["cause"], row["path"]) == ("reasoning removed", "input[1].content[0].text")

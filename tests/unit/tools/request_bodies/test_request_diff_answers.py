@@ -48,7 +48,9 @@ def asked(*said):
 def test_an_answer_that_comes_back_in_part_is_returned_up_to_its_first_other_character():
     first, second = linked((asked(ASKED), {"content": ANSWER}), asked(ASKED, "It is a fold.", AGAIN))
     assert (first.known_answer, first.answer, first.returned) == (ANSWER, 4, 3)
-    assert (second.cause.name, second.place, second.seen) == (prompt_causes.EXTENDS, None, None)
+    place = (second.place.path, second.place.character)
+    assert (second.cause.name, place) == (prompt_causes.CHANGED_ANSWER, ("messages[1].content", 9))
+    assert second.seen == DifferenceTexts("", "ile.", "old.")
     assert (second.base, second.best) == (0, first.tokens + 3)
 
 

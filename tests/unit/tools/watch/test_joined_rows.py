@@ -290,7 +290,7 @@ def loss_after(happens):
     joined, state = JoinedRows(RecentBodies(), False), b'{"id_slot": 3, "timings": {"prompt_n": 500, "cache_n": 0}}'
     [first] = watched(joined, exchange(state, chat("a question")))
     happens(joined)
-    [second] = watched(joined, exchange(state, chat("a question", "Yes.", "more")))
+    [second] = watched(joined, exchange(state, chat("a question", "a", "more")))
     assert "loss" not in first and second["loss"]["tokens"] in (499, 500)
     return second["loss"]["cause"]
 
@@ -386,7 +386,7 @@ def test_the_halves_that_are_left_are_shown_once():
 def test_a_reply_that_reused_nothing_of_the_previous_prompt_shows_a_loss_without_a_log():
     joined = JoinedRows(RecentBodies(), False)
     [first] = watched(joined, exchange(timed(500, 0), chat("a question")))
-    [second] = watched(joined, exchange(timed(520, 0), chat("a question", "Yes.", "more")))
+    [second] = watched(joined, exchange(timed(520, 0), chat("a question", "a", "more")))
     assert "loss" not in first and (second["loss"]["cause"], second["loss"]["tokens"]) == (UNKNOWN, 500)
 
 
@@ -418,7 +418,7 @@ def test_a_loss_is_found_with_the_counts_that_only_the_log_states():
 def test_a_request_can_lose_what_the_server_evaluated_of_the_one_before(end, status, state, tokens):
     joined = JoinedRows(RecentBodies(), False)
     watched(joined, exchange(state, chat("a question"), end=end, status=status))
-    [row] = watched(joined, exchange(timed(950, 0), chat("a question", "Yes.", "more")))
+    [row] = watched(joined, exchange(timed(950, 0), chat("a question", "a", "more")))
     assert row.get("loss", {}).get("tokens") == tokens
 
 
@@ -428,7 +428,7 @@ def test_a_loss_without_a_known_cause_is_shown_unless_the_log_explains_it(causes
     joined = JoinedRows(RecentBodies(), True)
     assert watched(joined, exchange(timed(500, 0), chat("a question"))) == []
     assert len([*joined.logged(logged(500, 0, causes=[]))]) == 1
-    assert watched(joined, exchange(timed(520, 0), chat("a question", "Yes.", "more"))) == []
+    assert watched(joined, exchange(timed(520, 0), chat("a question", "a", "more"))) == []
     [row] = joined.logged(logged(520, 0, causes=causes))
     assert ("loss" in row, row["harmless"]) == (is_shown, False)
     names = [*([UNKNOWN] if is_shown else []), *(one["cause"] for one in causes)]

@@ -105,6 +105,44 @@ def test_an_answer_that_is_not_sent_back_is_a_cause():
     assert added(bodies, chat(back))["cause"] == "answer reasoning"
 
 
+REPLY = "It stops at the last newline of a file, and drops the rest of what it has read."
+
+
+def answered(reply: str) -> tuple[RecentBodies, list[dict[str, str]]]:
+    """Return the requests so far, and the messages of the last one, whose reply is known."""
+    bodies, messages = RecentBodies(), [{"role": "system", "content": "Be exact. " * 9}]
+    talk = {"Why does the parser drop the last line?": REPLY, "What matters of our work so far?": reply}
+    for question, text in talk.items():
+        messages = [*messages, {"role": "user", "content": question}]
+        [kept] = bodies.add("/v1/chat/completions", chat(messages))
+        bodies.read_answer(kept, json.dumps({"choices": [{"message": {"content": text}}]}).encode())
+        messages = [*messages, {"role": "assistant", "content": text}]
+    return bodies, messages[:-1]
+
+
+@pytest.mark.parametrize(("back", "cause", "character"), [
+    (REPLY, "extends", None), (f"{REPLY} ", "extends", None), (REPLY[:30], "newest answer", 30),
+    (REPLY.replace("last", "first"), "newest answer", 16),
+], ids=["whole", "with a space", "cut", "edited"])  # fmt: skip
+def test_an_answer_is_compared_with_the_reply(back, cause, character):
+    bodies, messages = answered(REPLY)
+    more = [{"role": "assistant", "content": back}, {"role": "user", "content": "Then repair it."}]
+    row = added(bodies, chat([*messages, *more]))
+    assert (row["cause"], row["character"], row["conversation"]) == (cause, character, 1)
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+@pytest.mark.parametrize("form", ["{}", "Here is what happened: {} Go on.", "<context>{}</context>"])
+def test_a_history_that_a_reply_replaces_is_a_summary(role, form):
+    """No word of the messages tells it: the text is that of an earlier reply."""
+    reply = "The reader stopped at the last newline; now it yields the rest of its buffer. A test was added."
+    bodies, messages = answered(reply)
+    asked = {"role": "user", "content": "Next, the writer."}
+    replaced = [messages[0], {"role": role, "content": form.format(reply)}, asked]
+    row = added(bodies, chat(replaced))
+    assert (row["cause"], row["conversation"]) == ("summary", 1)
+
+
 def test_an_answer_that_comes_back_counts_once_it_is_known():
     """It is kept beside the request that it answers, and in the request that sends it back."""
     asked, text = [{"role": "user", "content": "A question of some length, please."}], "x" * 10_000
