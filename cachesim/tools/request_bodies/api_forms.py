@@ -21,8 +21,17 @@ from cachesim.tools.request_bodies.body import (
 )
 from cachesim.tools.request_bodies.body_files import FoundBody, prompt_key
 from cachesim.tools.request_bodies.media_parts import media_list, split_at_media
-from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, join_text, message_of
+from cachesim.tools.request_bodies.message_content import (
+    answer_of,
+    answer_tokens,
+    arguments,
+    block,
+    content,
+    join_text,
+    message_of,
+)
 from cachesim.tools.request_bodies.message_fields import block_fields, fields_text
+from cachesim.tools.request_bodies.reported_counts import NO_COUNTS, counts_of_answer
 
 CHAT = "chat completions"
 ANTHROPIC = "Anthropic messages"
@@ -58,10 +67,23 @@ def _read(found: FoundBody) -> list[Body]:
         read = _completions(value, found.place)
     model = value["model"] if isinstance(value.get("model"), str) else ""
     parameters = {key: part for key, part in value.items() if key not in SEEN}
-    answer = answer_of(found.answer) if len(read) == 1 and found.answer is not None else None
+    answer = None
+    reported = NO_COUNTS
+    if len(read) == 1 and found.answer is not None:
+        answer = answer_tokens(found.answer) if read[0].of_tokens else answer_of(found.answer)
+        reported = counts_of_answer(found.answer)
     sent = {} if read[0].is_raw else value
     return [
-        replace(body, place=found.place, url=found.url, model=model, parameters=parameters, answer=answer, sent=sent)
+        replace(
+            body,
+            place=found.place,
+            url=found.url,
+            model=model,
+            parameters=parameters,
+            answer=answer,
+            reported=reported,
+            sent=sent,
+        )
         for body in read
     ]
 

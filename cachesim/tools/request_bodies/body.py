@@ -9,6 +9,7 @@ from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.chat_bodies import Continued
+from cachesim.tools.request_bodies.reported_counts import NO_COUNTS, ReportedCounts
 
 BEFORE, AFTER = 16, 40      # characters of evidence before and after the first difference
 
@@ -183,6 +184,7 @@ class Body:
     has_bare_functions: bool = False                # in the HTTP body, `tools` have the fields of `function` themselves
     opens_answer: bool = True                       # the prompt has the text that begins an answer
     continued: Continued | None = None              # how the last message begins the answer, None = it does not
+    reported: ReportedCounts = NO_COUNTS            # token counts of that response
 
     @property
     def adapters(self) -> dict[int, float]:
@@ -197,6 +199,11 @@ class Body:
     def is_raw(self) -> bool:
         """True if the prompt is text or tokens of the client, without a chat template."""
         return self.chat is None
+
+    @property
+    def has_media(self) -> bool:
+        """True if the prompt contains images, sounds or files, whose tokens its text does not show."""
+        return any(part.kind == IMAGE for message in self.messages for part in message.parts)
 
     @property
     def of_tokens(self) -> bool:

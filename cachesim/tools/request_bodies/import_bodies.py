@@ -34,7 +34,8 @@ from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.parsed_bodies import PLAIN, as_parsed
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
-from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests
+from cachesim.tools.request_bodies.reported_reuse import ReportedReuse, reported_reuse
+from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests, render_request
 from cachesim.tools.request_bodies.template import Prompt, examine, is_template_option, read_template, render
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
 
@@ -137,7 +138,7 @@ def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBo
         use = examine(read_template(Path(options.template)), options.template)
     bodies = as_parsed(sent, options.profile, use)
     prompts = _rendered(bodies, options)
-    with closing(_tokenizer(bodies, options.tokenizer)) as tokenizer:
+    with closing(_tokenizer(bodies, prompts, options.tokenizer)) as tokenizer:
         scales = str(options.server.get(scales_option(options.profile), ""))
         records = link_requests(bodies, prompts, tokenizer, adapter_keys(bodies, scales))
         lost = [invalidated_tokens(records, record, tokenizer) for record in records]
@@ -146,6 +147,7 @@ def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBo
         head = _head(paths, data, options)
         simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
         _simulated(data, simulated, [kept_by_any(records, record) for record in records])
+        _reported(data, reported_reuse(records, simulated, tokenizer.exact, options.other_model))
         data["cure"] = cured = None
         if options.is_cured and simulated.toml:
             setup = CureSetup(
@@ -188,14 +190,29 @@ def _rendered(bodies: Sequence[Body], options: ImportOptions) -> list[Prompt | N
     return render(read_template(Path(options.template)), bodies, options.template)
 
 
-def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
-    """Return the tokenizer to use. Raise BadInput if token prompts and text prompts are mixed."""
+def _tokenizer(bodies: Sequence[Body], prompts: Sequence[Prompt | None], file: str) -> Tokenizer:
+    """Return the tokenizer to use: of a file, or an estimate from the prompt lengths in the replies. Raise BadInput if
+    token prompts and text prompts are mixed, and for an empty prompt whose length a reply states."""
     tokens = [body.of_tokens for body in bodies]
     if any(tokens) and not all(tokens):
         raise BadInput("some prompts are token lists, others are text", hint="import them separately")
     if any(tokens):
         return TokenPrompts()
-    return read_tokenizer(Path(file)) if file else EstimatingTokenizer()
+    if file:
+        return read_tokenizer(Path(file))
+    pairs = zip(bodies, prompts, strict=True)
+    return EstimatingTokenizer({
+        render_request(body, prompt).text: body.reported.prompt
+        for body, prompt in pairs if body.reported.prompt is not None and not body.has_media
+    })
+
+
+def _reported(data: dict[str, Any], found: ReportedReuse) -> None:
+    """Add the counts of the replies, and their comparison with the simulation, to the report data."""
+    for row, compared in zip(data["requests"], found.rows, strict=True):
+        row["stated"] = compared.stated
+        row["stated_is"] = compared.verdict
+    data["reported"] = found.data()
 
 
 def _data(
@@ -248,6 +265,7 @@ def _request(records: Sequence[AnsweredBody], number: int, lost: int, templated:
         "tokens": record.tokens, "shared": record.shared, "reusable": record.usable,
         "reusable_from": record.under, "again": lost, "adapters": scales_text(record.body.adapters),
         "new_tokens": max(0, record.tokens - kept_by_any(records, record) - lost), "answer": record.answer,
+        "stated_prompt": record.body.reported.prompt, "stated_at_least": record.body.reported.least_prompt,
         "characters": None if before < 0 else record.common, "bytes": None if before < 0 else record.bytes,
         "cause": record.cause.name, "says": CAUSES[record.cause.name].says, "where": where(record), **at(record.place),
         **at(record.old_place, "old_"), "detail": record.cause.detail, "model_changed": model, "parameters": parameters,

@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any, Iterator
 
-from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, BodyMessage, BodyText
+from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, TOKENS, BodyMessage, BodyText, token_character
 from cachesim.tools.request_bodies.media_parts import MEDIA, media_list, media_part
 from cachesim.tools.request_bodies.message_fields import fields_text
 
@@ -33,6 +33,18 @@ def answer_of(value: Any, deep: int = 0) -> BodyMessage | None:
         return message_of({"role": "assistant", **message}, "response")
     found = (answer_of(value[key], deep + 1) for key in INNER if value.get(key))
     return next((answer for answer in found if answer is not None), None)
+
+
+def answer_tokens(value: Any) -> BodyMessage | None:
+    """Return the message in a response to a prompt of tokens, None without a list of its tokens (``"return_tokens":
+    true`` of llama.cpp, ``output_ids`` of SGLang)."""
+    if not isinstance(value, dict):
+        return None
+    listed: list[Any] = next((value[key] for key in ("tokens", "output_ids") if isinstance(value.get(key), list)), [])
+    text = "".join(token_character(token) for token in listed)
+    if not text or len(text) != len(listed):
+        return None
+    return BodyMessage("assistant", "response", (BodyText(TOKENS, "response.tokens", text),))
 
 
 def _message(value: dict[str, Any]) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ def bodies_report(
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
     next_command = [as_typed(following, "dim", "next: ")] if data["simulation"]["played"] else []
     return Group(
-        *_first_lines(data), *_causes(data), *_other_change(data, out), Text(""), *compared,
+        *_first_lines(data), *_causes(data), *_other_change(data, out), *_reported(data), Text(""), *compared,
         _table(data, everything), *_notes(data), *_simulation(data), *next_command,
     )  # fmt: skip
 
@@ -136,6 +136,25 @@ def _other_change(data: Data, out: str) -> Iterator[RenderableType]:
     yield as_typed(_advise(data, out), "dim", "all suggestions: ")
 
 
+def _reported(data: Data) -> Iterator[Text]:
+    """Yield how the replies compare with the simulation, and what would explain the first difference."""
+    found = data["reported"]
+    if found is None:
+        return
+    first = next((row for row in data["requests"] if row["request"] == found["first_different"]), None)
+    if first is None:
+        how = "as" if data["tokens_exact"] else "about as many as"
+        if found["equal"]:
+            yield Text(f"reused tokens in the replies: {how} simulated ({found['equal']} of {found['stated']})", "dim")
+        return
+    others = len(found["different"]) - 1
+    more = f"; {counted(others, 'other request')} too" if others else ""
+    yield Text(f"request {first['request']} reused {first['stated']:,} tokens by its reply, "
+               f"{_tokens(data, first['simulated'])} are expected{more}", "bold yellow")  # fmt: skip
+    for says in found["possible"]:
+        yield Text.assemble(("maybe  ", "bold"), says)
+
+
 def _import(data: Data) -> str:
     """Return the command that imports the bodies again, into a scenario file."""
     return shell_command(["cachesim", "import", *data["files"], *data["arguments"], "-o", "case.toml"])
@@ -228,6 +247,10 @@ def _table(data: Data, everything: bool) -> WholeTable:
     ] for row in rows]  # fmt: skip
     heads = HEADS if data["simulation"]["played"] else HEADS[:-1]
     numbers = [cells[: len(heads)] for cells in numbers]
+    if data["reported"] is not None:
+        heads = (*heads, "in reply")
+        stated = ["-" if row["stated"] is None else f"{row['stated']:,}" for row in rows]
+        numbers = [[*cells, count] for cells, count in zip(numbers, stated, strict=True)]
     for name in heads:
         table.add_column(name, justify="right")
     table.add_column("compared with the previous request", overflow="fold")

@@ -44,6 +44,7 @@ from cachesim.tools.request_bodies.template import Prompt, is_template_option
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
 NAMED = 4                    # names of fields in a cause, at most
+HIDDEN = 2                   # a reply that generated so many times the tokens of its text hid a part, such as reasoning
 WHOLE = 64                   # characters of evidence that hold the name, size and digest of an image
 
 
@@ -79,7 +80,7 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
             answers[before] = comparison.previous_answer
         again.append(_sent_again(comparison, compared, tokenizer))
         compared.append(comparison.request)
-        answers.append(NO_ANSWER)
+        answers.append(KnownAnswer(tokens=max(1, request.body.reported.generated or 1)))
     parts = zip(compared, answers, again, strict=True)
     return [_answered(request, answer, ranges) for request, answer, ranges in parts]
 
@@ -191,6 +192,8 @@ def compare(
             answer = _learn_answer(before.body, back, is_extended, tokenizer)
             if is_extended:
                 difference = _changed_answer(before, record, back) or difference
+        elif record.body.is_raw and before.body.answer is not None and not answer.text:
+            answer = _continued_answer(before, record, before.body.answer, tokenizer)
     best = SharedPrefix(record.link.best, record.link.common)
     reusable = _find_reusable(record, known, answer, tokenizer, best)
     usable = reusable
@@ -310,13 +313,39 @@ def _learn_answer(body: Body, back: BodyMessage, is_extended: bool, tokenizer: T
     generated = answer_text(body.answer) if body.answer is not None else text
     if not generated:
         return NO_ANSWER
-    tokens = max(1, len(tokenizer.tokens(generated)))
-    if not is_extended:
-        return KnownAnswer(generated, tokens)
-    same = common_prefix(generated, text)
+    same = common_prefix(generated, text) if is_extended else 0
+    return _known_answer(body, generated, same, tokenizer)
+
+
+def _continued_answer(
+    before: RelatedBody, record: RelatedBody, answer: BodyMessage, tokenizer: Tokenizer
+) -> KnownAnswer:
+    """Return the recorded answer to a prompt without a chat template. ``record``: the next request, which repeats the
+    answer as far as its prompt continues with it."""
+    generated = answer.text_without()
+    if not generated:
+        return NO_ANSWER
+    is_extended = record.text.startswith(before.text)
+    same = common_prefix(generated, record.text[len(before.text) :]) if is_extended else 0
+    return _known_answer(before.body, generated, same, tokenizer)
+
+
+def _known_answer(body: Body, generated: str, same: int, tokenizer: Tokenizer) -> KnownAnswer:
+    """Return the answer with the text ``generated``, of which the next request sends the first ``same`` characters
+    back."""
+    counted = max(1, len(tokenizer.tokens(generated)))
+    tokens = _generated_tokens(body, counted, tokenizer.exact)
     if same == len(generated):
-        return KnownAnswer(generated, tokens, returned=tokens)
+        is_whole = tokens < HIDDEN * counted
+        return KnownAnswer(generated, tokens, returned=tokens if is_whole else counted)
     return KnownAnswer(generated, tokens, returned=len(tokenizer.tokens(generated[:same])) if same else 0)
+
+
+def _generated_tokens(body: Body, counted: int, is_exact: bool) -> int:
+    """Return the tokens of an answer: as its reply states them, if they are not counted by a tokenizer. ``counted``:
+    tokens of its text."""
+    stated = body.reported.generated
+    return counted if is_exact or stated is None else max(1, stated)
 
 
 def _changed_answer(a: RelatedBody, b: RelatedBody, back: BodyMessage) -> PromptDifference | None:

@@ -1,11 +1,12 @@
-"""Token counts of texts: by the tokenizer file of a model, or estimated at 4 bytes per token."""
+"""Token counts of texts: by the tokenizer file of a model, or estimated from their bytes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Mapping, Sequence
 
+from cachesim.base.errors import counted
 from cachesim.base.gguf_header import HEADER, is_gguf
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.untrusted_files import read_bytes, read_start
@@ -39,22 +40,35 @@ class Tokenizer(ABC):
 
 
 class EstimatingTokenizer(Tokenizer):
-    """Estimate of ``BYTES`` bytes per token. Tokens chosen by the client are counted exactly: the character of each has
-    as many bytes."""
+    """Estimate by the bytes of a text: ``BYTES`` bytes per token, or as many as in the prompts whose tokens are known.
+    Tokens chosen by the client are counted exactly: the character of each has as many bytes.
+
+    ``known``: tokens of whole prompts, from the replies to them."""
 
     exact = False
-    name = f"about {BYTES} bytes per token"
+
+    def __init__(self, known: Mapping[str, int] | None = None) -> None:
+        self.known = {text: tokens for text, tokens in (known or {}).items() if text and tokens}
+        self._of_tokens = sum(self.known.values()) or 1
+        self._bytes = sum(len(encoded(text)) for text in self.known) or BYTES
+        if self.known:
+            each = f"{self._bytes / self._of_tokens:.2f}"
+            self.name = f"about {each} bytes per token, from {counted(len(self.known), 'prompt length')} in the replies"
+        else:
+            self.name = f"about {BYTES} bytes per token"
 
     def tokens(self, text: str) -> Sequence[int]:
-        return range(self._count(text, up=True))
+        known = self.known.get(text)
+        return range(self._count(text, up=True) if known is None else known)
 
     def shared(self, a: str, b: str, common: int) -> int | None:
-        return self._count(a[:common], up=False)
+        known = [self.known[text] for text in (a, b) if text in self.known]
+        return min([self._count(a[:common], up=False), *known])
 
     def _count(self, text: str, up: bool) -> int:
         """Return the estimated number of tokens, rounded up or down."""
-        size = len(encoded(text))
-        return -(-size // BYTES) if up else size // BYTES
+        size = len(encoded(text)) * self._of_tokens
+        return -(-size // self._bytes) if up else size // self._bytes
 
 
 class ExactTokenizer(Tokenizer):

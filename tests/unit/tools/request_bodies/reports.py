@@ -22,7 +22,8 @@ CHANGED = {**ROW, "request": 1, "again": 1500, "reusable": 1000, "cause": "date"
 DATA = {"requests": [ROW, CHANGED], "files": ["a.jsonl"], "arguments": [], "simulation": PLAYED, "tokens_exact": True,
         "tokens": 4000, "again": 1500, "most": 256, "losing": [1], "causes": [CAUSE],
         "forms": ["chat"], "conversations": 1, "tokenizer": "t",
-        "rendering": "plain", "skipped": 0, "media": 0, "models": ["m"], "cure": None}  # fmt: skip
+        "rendering": "plain", "skipped": 0, "media": 0, "models": ["m"], "cure": None,
+        "reported": None}  # fmt: skip
 SEEN = {"previous": 3, "request": 4, "text_common": "x" * 20, "text_before": "é\n", "text_after": "y" * 80}
 
 
