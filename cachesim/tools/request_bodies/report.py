@@ -144,8 +144,9 @@ def _reported(data: Data) -> Iterator[Text]:
     first = next((row for row in data["requests"] if row["request"] == found["first_different"]), None)
     if first is None:
         how = "as" if data["tokens_exact"] else "about as many as"
+        counts = f"{found['equal']} of {found['with_counts']}"
         if found["equal"]:
-            yield Text(f"reused tokens in the replies: {how} simulated ({found['equal']} of {found['stated']})", "dim")
+            yield Text(f"reused tokens in the replies: {how} simulated ({counts})", "dim")
         return
     others = len(found["different"]) - 1
     more = f"; {counted(others, 'other request')} too" if others else ""

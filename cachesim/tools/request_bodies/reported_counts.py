@@ -7,10 +7,10 @@
 | ``usage`` | ``input_tokens`` of the whole prompt, ``cached_tokens`` in ``input_tokens_details`` | Responses |
 | ``usage`` | ``input_tokens`` without ``cache_read_input_tokens``, ``cache_creation_input_tokens`` | Anthropic |
 | ``meta_info`` | ``prompt_tokens``, ``cached_tokens``, ``completion_tokens`` | SGLang's ``/generate`` |
-| the reply | ``prompt_eval_count``, ``eval_count`` | Ollama |
+| the reply | ``eval_count`` generated | Ollama |
 
-Ollama's ``prompt_eval_count`` is the whole prompt in some versions and its evaluated part in others: a prompt has at
-least as many tokens. Sources: ``server_slot_stats::to_json`` and ``server-task.cpp`` of llama.cpp b11549,
+Ollama's ``prompt_eval_count`` is not read: it is the whole prompt in some versions, its evaluated part in others.
+Sources: ``server_slot_stats::to_json`` and ``server-task.cpp`` of llama.cpp b11549,
 ``entrypoints/anthropic/serving.py`` of vLLM 0.33.0, ``managers/tokenizer_manager.py`` of SGLang 0.5.23.
 """
 
@@ -32,21 +32,17 @@ DEEP = 4                     # nested wrappers of a reply, at most
 LAST = 64                    # events with counts that are read of a stream: the first, and as many from the end
 EVENT = "event"
 """Stands for the reply itself, in place of the name of an object."""
-OF_EVENT = (
-    "id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erased", "prompt_eval_count", "eval_count",
-)  # fmt: skip
+OF_EVENT = ("id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erased", "eval_count")
 """Counts that a reply states outside of an object."""
 
 
 class ReportedCounts(NamedTuple):
-    """Tokens of a request as its reply states them, None = not stated. ``least_prompt``: a bound that the prompt has
-    at least."""
+    """Tokens of a request as its reply states them, None = not stated."""
 
     prompt: int | None = None
     reused: int | None = None
     evaluated: int | None = None
     generated: int | None = None
-    least_prompt: int | None = None
 
 
 NO_COUNTS = ReportedCounts()
@@ -143,7 +139,7 @@ def reported_counts(stated: Mapping[tuple[str, str], int]) -> ReportedCounts:
         ("meta_info", "completion_tokens"),
         (EVENT, "eval_count"),
     )
-    return ReportedCounts(prompt, reused, evaluated, generated, stated.get((EVENT, "prompt_eval_count")))
+    return ReportedCounts(prompt=prompt, reused=reused, evaluated=evaluated, generated=generated)
 
 
 def _prompt(stated: Mapping[tuple[str, str], int]) -> int | None:

@@ -60,7 +60,7 @@ class ReportedReuse(NamedTuple):
             return None
         first = self.first
         return {
-            "stated": len(stated),
+            "with_counts": len(stated),
             "equal": sum(row.verdict in (EQUAL, ABOUT) for row in stated),
             "different": [row.request for row in stated if row.verdict == DIFFERENT],
             "first_different": None if first is None else first.request,

@@ -10,11 +10,12 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeGuard
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import ref
 
 from cachesim.base.errors import BadInput, OverLimit
 from cachesim.tools.request_bodies.prompt_causes import HARMLESS
+from cachesim.tools.request_bodies.reported_counts import Stated, reported_counts, take_counts
 from cachesim.tools.watch.paired_halves import ClientHalf, LogHalf, PairedHalves, WaitingHalves, joined
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies
 from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE, BodyLink, ServedRequest, ServerLosses
@@ -33,37 +34,23 @@ UNUSABLE = "the body cannot be read"
 FAULT = "a fault of cachesim, please open an issue with this body"
 NO_REPLY = "the reply was not read: too many bytes were held"
 """Reasons for which a request is left out, besides those of an exchange."""
-NUMBERS = {
-    "prompt": (("timings", "prompt_n+cache_n"), ("usage", "prompt_tokens"), ("usage", "input_tokens"),
-               ("error", "n_prompt_tokens"), ("event", "tokens_evaluated")),
-    "reused": (("timings", "cache_n"), ("usage", "cached_tokens"), ("usage", "cache_read_input_tokens")),
-    "evaluated": (("timings", "prompt_n"),), "generated": (("timings", "predicted_n"), ("usage", "completion_tokens"),
-                                                           ("usage", "output_tokens")),
-}  # fmt: skip
-"""Numbers of a reply, and where servers write them."""
-OF_EVENT = ("id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erased")
-"""Counts that a reply states outside of an object."""
+NUMBERS = ("prompt", "reused", "evaluated", "generated")
+"""Numbers of a reply."""
 
 
-def _stated(exchange: WatchedExchange) -> dict[tuple[str, str], int]:
+def _stated(exchange: WatchedExchange) -> Stated:
     """Return the counts at the end of a reply, by the name of their object."""
-    stated: dict[tuple[str, str], int] = {}
+    stated: Stated = {}
     if exchange.coding in ("", "identity"):
         for event in _events(bytes(exchange.reply[-(1 << 16) :] + exchange.rest)):
-            _take(event, stated)
+            take_counts(event, stated)
     return stated
 
 
-def _numbers(stated: dict[tuple[str, str], int]) -> dict[str, int | None]:
+def _numbers(stated: Stated) -> dict[str, int | None]:
     """Return the numbers of a row from the counts of a reply."""
-    both = ("timings", "prompt_n"), ("timings", "cache_n")
-    if all(name in stated for name in both):
-        stated["timings", "prompt_n+cache_n"] = sum(stated[name] for name in both)
-    found: dict[str, int | None] = {
-        name: next((stated[place] for place in places if place in stated), None) for name, places in NUMBERS.items()}
-    if found["evaluated"] is None and found["prompt"] is not None and found["reused"] is not None:
-        found["evaluated"] = found["prompt"] - found["reused"]
-    return found
+    counts = reported_counts(stated)
+    return {name: getattr(counts, name) for name in NUMBERS}
 
 
 def _events(data: bytes) -> Iterator[Mapping[str, Any]]:
@@ -76,24 +63,6 @@ def _events(data: bytes) -> Iterator[Mapping[str, Any]]:
             continue
         if isinstance(event, dict):
             yield event
-
-
-def _take(value: Mapping[str, Any], stated: dict[tuple[str, str], int]) -> None:
-    """Store the counts of an event by the name of their object."""
-    inner = [value.get("message"), value.get("response")]
-    for holder in (value, *(one for one in inner if isinstance(one, dict))):
-        for name in ("timings", "usage", "error"):
-            found = holder.get(name)
-            for counts in (found, *found.values()) if isinstance(found, dict) else ():
-                for key, count in counts.items() if isinstance(counts, dict) else ():
-                    if _is_count(count):
-                        stated[name, key] = count
-    stated.update((("event", key), value[key]) for key in OF_EVENT if _is_count(value.get(key)))
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    """True if a JSON value is a plausible count."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 @dataclass(frozen=True, slots=True)

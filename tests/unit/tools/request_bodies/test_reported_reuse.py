@@ -1,56 +1,65 @@
 """Reuse that replies state, beside the reuse that is simulated.
 
-``captures.jsonl``: requests and replies of a real llama-server b11549 with tiny models, each capture with what was
-planted between them. ``server`` is what a user would say about the server: the planted flag is not in it.
+A file of ``captures`` has the requests and replies of a real llama-server b11549 with a tiny model. Something was
+planted between the requests of most; the planted flag is not among the options with which a capture is simulated.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, Mapping, NamedTuple
 
 import pytest
 
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.request_bodies.reported_counts import NO_COUNTS, ReportedCounts, counts_of_answer
 
-CAPTURES = [json.loads(line) for line in Path(__file__).with_name("captures.jsonl").read_text("utf-8").splitlines()]
+FOLDER = Path(__file__).with_name("captures")
 
 
-def imported(exchanges, folder, **options):
+class Capture(NamedTuple):
+    """A capture, the server that its user describes, and what is reported. ``first``: the first request whose reply
+    states another reuse, None = all are equal; ``possible``: part of an explanation."""
+
+    name: str
+    model: str
+    server: Mapping[str, Any]
+    first: int | None = None
+    possible: str = ""
+
+
+ONE = {"parallel": 1, "ctx_size": 2048}
+WITHOUT_CACHE = {**ONE, "cache_ram": 0}
+ALL_COUNTS = "the simulation then has every count of the replies"
+GONE = "nothing was left of the earlier requests"
+CAPTURES = (
+    Capture("nothing", "GGGA", ONE),
+    Capture("two_slots", "AAAA", {**WITHOUT_CACHE, "parallel": 2}),
+    Capture("restart", "GGGA", ONE, 2, GONE),                             # the server was started again
+    Capture("other_client", "GGGA", WITHOUT_CACHE, 2, GONE),              # another client used the slot
+    Capture("erased_slot", "AAAA", ONE, 2, GONE),
+    Capture("older_state", "AAAA", WITHOUT_CACHE, 2, GONE),               # another client used the slot
+    Capture("no_reuse", "AAAA", ONE, 1, f"--set cache_prompt=false: {ALL_COUNTS}"),
+    Capture("window", "W8A", ONE, 2, f"--set ctx_checkpoints=0: {ALL_COUNTS}"),
+    Capture("same_text_before", "AAAA", ONE, 0, "another client sent the same text before"),
+)
+
+
+def imported(exchanges, folder):
     """Return the report data of exchanges."""
     file = folder / "bodies.jsonl"
     file.write_text("\n".join(map(json.dumps, exchanges)), "utf-8")
-    return import_bodies([file], ImportOptions(**options))[0]
+    return import_bodies([file], ImportOptions())[0]
 
 
-def compared(capture, folder):
-    """Return the comparison of a capture with the simulation of the server that its user describes."""
-    options = {"model": capture["model"], "server": capture["server"], "profile": "llama_cpp@b11549"}
-    return imported(capture["exchanges"], folder, **options)
-
-
-SAYS = {
-    "nothing": (None, ""),
-    "two slots": (None, ""),
-    "restart": (2, "nothing was left"),
-    "other client": (2, "nothing was left"),
-    "erased slot": (2, "nothing was left"),
-    "no reuse": (1, "--set cache_prompt=false: the simulation then has every count of the replies"),
-    "same text before": (0, "another client sent the same text before"),
-    "older state": (2, "nothing was left"),
-    "window": (2, "--set ctx_checkpoints=0: the simulation then has every count of the replies"),
-}
-
-
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture["capture"])
-def test_the_first_difference_from_a_real_server_is_named_with_what_was_planted(capture, tmp_path):
-    data = compared(capture, tmp_path)
-    first, possible = SAYS[capture["capture"]]
-    assert data["reported"]["first_different"] == first
-    assert any(possible in says for says in data["reported"]["possible"]) or first is None
-    same = [row["simulated"] == row["stated"] for row in data["requests"][:first]]
-    assert all(same)
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_the_first_difference_from_a_real_server_is_named_with_what_was_planted(capture):
+    options = ImportOptions(profile="llama_cpp@b11549", model=capture.model, server=capture.server)
+    data, _ = import_bodies([FOLDER / f"{capture.name}.jsonl"], options)
+    assert data["reported"]["first_different"] == capture.first
+    assert any(capture.possible in says for says in data["reported"]["possible"]) or capture.first is None
+    assert all(row["simulated"] == row["stated"] for row in data["requests"][: capture.first])
 
 
 @pytest.mark.parametrize(("reply", "counts"), [
@@ -67,7 +76,7 @@ def test_the_first_difference_from_a_real_server_is_named_with_what_was_planted(
      ReportedCounts(10, 6, 4)),
     ({"text": "x", "meta_info": {"prompt_tokens": 10, "cached_tokens": 6, "completion_tokens": 2}},
      ReportedCounts(10, 6, 4, 2)),
-    ({"response": "x", "prompt_eval_count": 4, "eval_count": 2}, ReportedCounts(generated=2, least_prompt=4)),
+    ({"response": "x", "prompt_eval_count": 4, "eval_count": 2}, ReportedCounts(generated=2)),
     ('data: {"choices":[]}\n\ndata: {"choices":[],"usage":{"prompt_tokens":10}}\n\ndata: [DONE]\n', ReportedCounts(10)),
     ({"status": 200, "content": {"text": '{"usage": {"prompt_tokens": 10}}'}}, ReportedCounts(10)),    # HAR
     ("not JSON", NO_COUNTS), ({"usage": {"prompt_tokens": -1}}, NO_COUNTS), ({"usage": [1]}, NO_COUNTS),

@@ -60,7 +60,7 @@ def watched(joined, *exchanges):
     (b'data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":2,"prompt_tokens_details":'
      b'{"cached_tokens":7}}}\n', (12, 7, 5, 2)),
     (b'event: message_start\ndata: {"message":{"usage":{"input_tokens":12,"cache_read_input_tokens":7}}}\n\n'
-     b'event: message_delta\ndata: {"usage":{"output_tokens":2}}\n', (12, 7, 5, 2)),
+     b'event: message_delta\ndata: {"usage":{"output_tokens":2}}\n', (19, 7, 12, 2)),
     (b'data: {"response": {"usage": {"input_tokens": 12, "output_tokens": 2}}}', (12, None, None, 2)),
     (b'{"error": {"n_prompt_tokens": 9000}}', (9_000, None, None, None)),
     (timed(5, 7) + b"data: {}\n" * 2, (12, 7, 5, 2)), (timed(5, 7) + b"data: {}\n" * 3, (None,) * 4),
