@@ -34,7 +34,7 @@ from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.parsed_bodies import PLAIN, as_parsed
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
-from cachesim.tools.request_bodies.reported_reuse import ReportedReuse, reported_reuse
+from cachesim.tools.request_bodies.reported_reuse import ReplyComparison, reported_reuse
 from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests, render_request
 from cachesim.tools.request_bodies.template import Prompt, examine, is_template_option, read_template, render
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
@@ -207,7 +207,7 @@ def _tokenizer(bodies: Sequence[Body], prompts: Sequence[Prompt | None], file: s
     })
 
 
-def _reported(data: dict[str, Any], found: ReportedReuse) -> None:
+def _reported(data: dict[str, Any], found: ReplyComparison) -> None:
     """Add the counts of the replies, and their comparison with the simulation, to the report data."""
     for row, compared in zip(data["requests"], found.rows, strict=True):
         row["stated"] = compared.stated

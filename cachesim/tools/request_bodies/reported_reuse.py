@@ -42,7 +42,7 @@ class ComparedReuse(NamedTuple):
     verdict: str
 
 
-class ReportedReuse(NamedTuple):
+class ReplyComparison(NamedTuple):
     """Comparison of all requests. ``possible``: sentences, each an explanation of the first difference."""
 
     rows: Sequence[ComparedReuse]
@@ -99,11 +99,11 @@ def reported_reuse(
     run: SimulatedImport,
     tokenizer_is_exact: bool,
     other_model: str = "",
-) -> ReportedReuse:
+) -> ReplyComparison:
     """Return the comparison with the replies, and what would explain the first difference. ``other_model``: model of a
     second simulation, "" = the user named the model."""
     rows = compared_reuse(records, run.reused, tokenizer_is_exact)
-    found = ReportedReuse(rows)
+    found = ReplyComparison(rows)
     if found.first is None:
         return found
     possible = [
