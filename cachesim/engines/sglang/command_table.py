@@ -59,15 +59,22 @@ MODELS = """
 
 SIZES = """
 1 --cpu-offload-gb
+1 --dsa-decode-backend >=0.5.20
+1 --dsa-prefill-backend >=0.5.20
+1 --dsv4-attn-backend >=0.5.20
 1 --dtype =auto =half =float16 =bfloat16
 0 --enable-deepseek-v4-fp4-indexer >=0.5.20
 1 --kv-cache-dtype =auto
 1 --mamba-ssm-dtype
 1 --mem-fraction-static
+1 --nsa-decode-backend <=0.5.9
+1 --nsa-prefill-backend <=0.5.9
+1 --speculative-draft-kv-cache-dtype >=0.5.20
 1 --tensor-parallel-size --tp-size =1
 """
 
 LIMITS = """
+0 --allow-auto-truncate
 1 --context-length
 1 --max-loaded-loras
 1 --max-loras-per-batch
@@ -140,7 +147,6 @@ j --radix-eviction-policy-config >=0.5.20
 WITHOUT_EFFECT = """
 0 --abort-on-priority-when-disabled
 1 --admin-api-key
-0 --allow-auto-truncate
 + --allowed-media-domains >=0.5.20
 1 --api-key
 1 --asr-max-buffer-seconds >=0.5.20
@@ -238,12 +244,9 @@ j --default-chat-template-kwargs >=0.5.20
 1 --ds-heavy-channel-type <=0.5.9
 1 --ds-heavy-token-num <=0.5.9
 1 --ds-sparse-decode-threshold <=0.5.9
-1 --dsa-decode-backend >=0.5.20
 1 --dsa-paged-mqa-logits-backend >=0.5.20
-1 --dsa-prefill-backend >=0.5.20
 1 --dsa-topk-backend >=0.5.20
 1 --dsa-triton-union >=0.5.23
-1 --dsv4-attn-backend >=0.5.20
 1 --dsv4-prefill-backend >=0.5.20
 1 --dynamic-batch-tokenizer-batch-size
 1 --dynamic-batch-tokenizer-batch-timeout
@@ -468,8 +471,6 @@ j --msprobe-dump-config >=0.5.20
 0 --no-enable-tf32-matmul >=0.5.23
 0 --no-mm-enable-dp-encoder >=0.5.23
 1 --node-rank
-1 --nsa-decode-backend <=0.5.9
-1 --nsa-prefill-backend <=0.5.9
 1 --nsa-prefill-cp-mode <=0.5.9
 1 --num-reserved-decode-tokens
 + --numa-node
@@ -544,7 +545,6 @@ j --preferred-sampling-params
 1 --speculative-attention-mode
 1 --speculative-dflash-block-size >=0.5.20
 1 --speculative-domino-candidate-pool-size >=0.5.20
-1 --speculative-draft-kv-cache-dtype >=0.5.20
 1 --speculative-draft-load-format
 1 --speculative-draft-model-path --speculative-draft-model
 1 --speculative-draft-model-quantization
