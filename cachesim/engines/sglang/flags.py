@@ -105,7 +105,9 @@ class Options:
         help="Memory of states per memory of rows, with pool_gib.")
     real_model: str = flag("", affects="SG-STATE-SOURCE",
         help="Real model whose sizes determine the pools; none = as the other options say.")
-    disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
+    disable_radix_cache: bool = flag(
+        False, "--disable-radix-cache", governs="SG-MATCH-HIT", tries=(False,),
+        help="Nothing is reused, and nothing kept; without it prompts reuse nodes of the tree.")
 
 
 FLAGS = flags_of(Options)
