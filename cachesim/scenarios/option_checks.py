@@ -9,7 +9,7 @@ from cachesim.base.errors import ECHOED, BadInput, counted, nearest, quoted
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profile, rules_of
-from cachesim.engines.shared.known_models import MODELS, KnownModel, find, known_names, plain
+from cachesim.engines.shared.known_models import MODELS, KnownModel, find, is_unverified, known_names, plain
 from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, size_check, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.layer_kinds import KINDS
@@ -229,6 +229,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
     check_model(model, engine)
     note = f"{name} is {model}: {real.real}"
+    if is_unverified(text):
+        note += "; the configuration of this very model was not found in public"
     if manual.sizes is None:
         return AcceptedModel(model, note)
     own = manual.model_options.get(name or "", {})

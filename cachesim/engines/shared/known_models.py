@@ -19,7 +19,8 @@ from cachesim.model.spec import parse
 class KnownModel(NamedTuple):
     """A real model. ``layers``: its notation; ``real``: description of the real layers; ``source``: origin of the data;
     ``arch``: prefix for engines that know the architecture; ``also``: other names; ``sizes``: sizes of the family whose
-    configuration has these layers, () = all of them."""
+    configuration has these layers, () = all of them; ``unverified``: names whose own configuration was not found in
+    public, so that the layers are those of the family."""
 
     layers: str
     real: str
@@ -27,6 +28,7 @@ class KnownModel(NamedTuple):
     arch: str = ""
     also: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
 
     def has_size(self, parts: Sequence[str]) -> bool:
         """True if a name that goes on with these parts names no size, or one of ``sizes``."""
@@ -57,7 +59,8 @@ def _alike(layers: str, what: str, model: str, *also: str) -> KnownModel:
 
 ATTENTION = "attention"
 MODELS: Mapping[str, KnownModel] = {
-    "qwen3-next": _repeated("GGGA", 12, "80B-A3B", "qwen3_next", also=("qwen3-coder-next",)),
+    "qwen3-next": _repeated(
+        "GGGA", 12, "80B-A3B", "qwen3_next", also=("qwen3-coder-next",), unverified=("qwen3-coder-next",)),
     "qwen3.5": _repeated("GGGA", 8, "9B", "qwen3_5", arch="qwen35", also=("qwen3.6",)),
     "qwen3.8": KnownModel(
         "GGGA", "1 of 16 repetitions (27B, 64 layers; 2.4T-A95B alike)",
@@ -94,10 +97,11 @@ MODELS: Mapping[str, KnownModel] = {
     "falcon-h1": _alike("HH", "attention beside Mamba-2", "falcon_h1"),
     "granite-4": KnownModel(
         "SSSSSASS", "7 Mamba-2 to 1 attention, as in 4.0-h-350m (32 layers, attention at 10, 13, 17, 27)",
-        "config.json of ibm-granite/granite-4.0-h-350m", also=("granite-4.0", "granite-4-h", "granite-4.0-h")),
+        "config.json of ibm-granite/granite-4.0-h-350m", also=("granite-4.0", "granite-4-h", "granite-4.0-h"),
+        unverified=("granite-4", "granite-4.0", "granite-4-h", "granite-4.0-h")),
     "jamba": _repeated(
         "SSSSASSS", 4, "v0.1; its Mamba-1 layers stand as Mamba-2", "jamba",
-        also=("ai21-jamba", "jamba-mini", "ai21-jamba-mini")),
+        also=("ai21-jamba", "jamba-mini", "ai21-jamba-mini"), unverified=("jamba-mini", "ai21-jamba-mini")),
     "lfm2-1.2b": KnownModel(
         "CCACCACA", "5 convolutions to 3 attention, as in 1.2B (16 layers: CCACCACCACACACAC)",
         "config.json of LiquidAI/LFM2-1.2B", also=("lfm2",)),
@@ -111,7 +115,8 @@ MODELS: Mapping[str, KnownModel] = {
     "nemotron-3-nano": KnownModel(
         "SSSAS", "4 Mamba-2 to 1 attention, nearly as in 30B-A3B (23 and 6, the first attention behind 3)",
         "config.json of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
-        also=("nvidia-nemotron-3-nano", "nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning")),
+        also=("nvidia-nemotron-3-nano", "nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning"),
+        unverified=("nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning")),
     "nemotron-3-super": KnownModel(
         "SSSSAS", "5 Mamba-2 to 1 attention, as in 120B-A12B (40 and 8)",
         "config.json of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", also=("nvidia-nemotron-3-super",)),
@@ -121,6 +126,9 @@ MODELS: Mapping[str, KnownModel] = {
     "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
     "qwen3-vl": _alike("AAAA", ATTENTION, "qwen3_vl", "qwen3-omni"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
+    "mistral-7b-v0.1": KnownModel(
+        "AAAA", "all its layers are attention: its window of 4096 is not used", _CONFIG.format("mistral"),
+        also=("mistral-7b-instruct-v0.1",)),
     "mistral-small": _alike(
         "AAAA", ATTENTION, "mistral3", "mistral-small-3.1", "mistral-small-3.2", "devstral-small", "devstral-small-2",
         "devstral-2", "ministral-3", "magistral-small"),
@@ -156,10 +164,10 @@ MODELS: Mapping[str, KnownModel] = {
         also=("deepseek32", "deepseek-v3.2-exp")),
     "glm-5": KnownModel(
         "I2048", "all its 78 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/glm-dsa.cpp",
-        also=("glm-5.1", "glm-dsa")),
+        also=("glm-5.1", "glm-dsa"), unverified=("glm-5.1",)),
     "glm-5.2": KnownModel(
         "I2048 A A A", "21 of its 78 layers have an index; the others use its choice and stand as attention",
-        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.3",)),
+        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.3",), unverified=("glm-5.3",)),
     "glm-5-next": KnownModel(
         "G G G P2048", "Kimi's delta attention, which stands as G, and the best pools of 4 rows; read, not recorded",
         "ggml-org/llama.cpp src/models/glm5-next.cpp", also=("glm-5.3-flash",)),
@@ -230,6 +238,18 @@ _BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (f
 def find(text: str) -> str | None:
     """Return the table name for a model name, None if unknown: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is ``qwen3-next``.
     The rest after the table name must begin with a size, and the model must have the layers of the table in it."""
+    return _BY_NAME.get(_table_name(text))
+
+
+def is_unverified(text: str) -> bool:
+    """True if the configuration of the model that a text names was not found in public: it has the layers of its
+    family."""
+    name = _table_name(text)
+    return name in _BY_NAME and name in map(plain, MODELS[_BY_NAME[name]].unverified)
+
+
+def _table_name(text: str) -> str:
+    """Return the longest name of the table that a model name begins with, without separators; "" for none."""
     text = _PUBLISHER.sub("", _FILE_END.sub("", text.rpartition("/")[2].casefold()), count=1)
     parts = [part for part in _PARTS.finditer(text) if not (part[0] == "meta" and text.startswith("meta-llama"))]
     for n in range(len(parts), 0, -1):
@@ -238,5 +258,5 @@ def find(text: str) -> str | None:
         # a dot continues a version: Qwen3.8-27B is not Qwen3 with 8.27 billion parameters
         ends = not rest or (text[parts[n].start() - 1] != "." and _SIZE.match(" ".join(rest)))
         if name in _BY_NAME and ends and MODELS[_BY_NAME[name]].has_size(rest):
-            return _BY_NAME[name]
-    return None
+            return name
+    return ""

@@ -22,6 +22,9 @@ _COMPRESSED = KnownModel(
     "vllm-project/vllm vllm/models/deepseek_v4 (0.33.0)")  # fmt: skip
 KNOWN = {
     **OLDER,
+    "mistral-7b-v0.1": MODELS["mistral-7b-v0.1"]._replace(
+        layers="W4096", real="all its layers have a window of 4096",
+        source="vllm-project/vllm vllm/engine/arg_utils.py, model_executor/layers/attention/attention.py (0.33.0)"),
     **{name: _CHOSEN._replace(also=MODELS[name].also) for name in ("deepseek-v3.2", "glm-5", "glm-5.2", "minimax-m3")},
     **{name: _COMPRESSED._replace(also=MODELS[name].also) for name in ("deepseek-v4", "deepseek-v4-pro")},
 }

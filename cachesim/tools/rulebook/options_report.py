@@ -50,7 +50,7 @@ def options_report(data: dict[str, Any], whole: bool = True) -> RenderableType:
     head = Text.assemble("server flags of ", (named, "bold"), ": as on its own command line, or --set NAME=VALUE")
     parts: list[RenderableType] = [head, *(part for flag in data["flags"] for part in _paragraph(flag))]
     if whole:
-        known = ((k["name"], f"{k['layers']}. {k['real'][:1].upper()}{k['real'][1:]}.") for k in data["known"])
+        known = ((k["name"], _known(k)) for k in data["known"])
         layers = ", ".join(f"{kind.letter} {kind.words}" for kind in KINDS.values())
         parts += [Text("\nmodels (--model)", "bold"), _grid(known),
                   _indented(f"tiny ones with layers of their own: {', '.join(data['models']) or 'none'}"),
@@ -58,6 +58,12 @@ def options_report(data: dict[str, Any], whole: bool = True) -> RenderableType:
                   Text("\nin a line, after the words of a request", "bold"),
                   _grid((field["example"], field["help"]) for field in data["request"])]  # fmt: skip
     return Group(*parts)
+
+
+def _known(model: dict[str, Any]) -> str:
+    """Return the layers of a real model, with the names that were not verified."""
+    text = f"{model['layers']}. {model['real'][:1].upper()}{model['real'][1:]}."
+    return text + (f" Not verified: {', '.join(model['unverified'])}." if model["unverified"] else "")
 
 
 def _paragraph(flag: dict[str, Any]) -> Sequence[RenderableType]:

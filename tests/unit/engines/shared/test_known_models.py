@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.known_models import MODELS, find, known_names, plain
+from cachesim.engines.shared.known_models import MODELS, find, is_unverified, known_names, plain
 from cachesim.engines.shared.model_sizes import sized_name
 from cachesim.model.spec import parse
 from cachesim.scenarios.from_notation import from_line
@@ -139,6 +139,22 @@ def test_the_list_has_them_with_their_sources(capsys):
 ])  # fmt: skip
 def test_the_sizes_of_a_name_are_those_of_this_very_model(text, name):
     assert sized_name(text) == name
+
+
+@pytest.mark.parametrize(("text", "unverified"), [
+    ("zai-org/GLM-5.1", True), ("zai-org/GLM-5", False), ("GLM-5.3-FP8", True), ("Qwen3-Coder-Next", True),
+    ("qwen3-next", False), ("nothing", False),
+])  # fmt: skip
+def test_a_name_whose_configuration_was_not_found_is_said_to_be_unverified(text, unverified):
+    assert is_unverified(text) == unverified
+    if find(text):
+        assert ("was not found in public" in model_named(text).note) == unverified
+
+
+def test_the_first_mistral_has_a_window_under_vllm():
+    assert model_named("mistralai/Mistral-7B-Instruct-v0.1", "vllm").model == "W4096"
+    assert model_named("mistralai/Mistral-7B-Instruct-v0.1", "llama_cpp").model == "AAAA"
+    assert model_named("mistralai/Mistral-7B-Instruct-v0.3", "vllm").model == "AAAA"
 
 
 def test_the_name_of_a_real_model_sets_the_option_for_its_sizes():

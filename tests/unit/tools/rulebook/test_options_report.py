@@ -75,10 +75,10 @@ def test_a_paragraph_ends_with_the_help():
 
 def test_a_whole_report_ends_with_models_layers_and_fields():
     data = options_data(ENGINE, None, ())
-    known = {"name": "big", "layers": "GA", "real": "one of each"}
+    known = {"name": "big", "layers": "GA", "real": "one of each", "unverified": ["large"]}
     request = {"name": "x", "example": "{x=1}", "help": "a field"}
     lines = lines_of(options_report({**data, "known": [known], "models": [], "request": [request]}))
-    assert lines[1:5] == ["", "models (--model)", " big GA. One of each.",
+    assert lines[1:5] == ["", "models (--model)", " big GA. One of each. Not verified: large.",
                           "      tiny ones with layers of their own: none"]  # fmt: skip
     assert lines[5].startswith("      or layers, such as GGGA or W8 A: ")
     assert lines[-3:] == ["", "in a line, after the words of a request", " {x=1} a field"]
