@@ -20,8 +20,8 @@ BUFFERED = "extra_buffer"
 LAZY = "extra_buffer_lazy"
 UNSET_TOKENS = 4096
 UNSET_STATES = 64
-UNSET_REQUESTS = 8
-"""Sizes without ``pool_gib``; with it, these numbers mean as many as fit."""
+UNSET_REQUESTS = 0
+"""Sizes that are not given: with ``pool_gib`` as many as fit; 0 requests = as many as the release derives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,10 @@ class Options:
     max_mamba_cache_size: int = flag(
         UNSET_STATES, "--max-mamba-cache-size", least=4, resolved=True, affects="SG-EVICT-INSIDE SG-STATE-PATH",
         help="Slots of recurrent states. Without it, as many as all requests need are assumed.")
-    max_running_requests: int = flag(UNSET_REQUESTS, "--max-running-requests", least=1,
-        help="Requests that run at a time.")
+    max_running_requests: int = flag(
+        UNSET_REQUESTS, "--max-running-requests", least=0, open=0,
+        help="Requests that run at a time, as far as tokens and states of the pools allow; 0 = the server derives it: "
+             "2048 to 4096, with drafts 48.")
     chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="SG-SCHED-CHUNK",
         tries=(512, 2048, 8192), help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,

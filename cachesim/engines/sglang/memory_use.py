@@ -6,16 +6,17 @@ configs/mamba_utils.py (0.5.23).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Iterator
 
-from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
-from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED
-from cachesim.engines.sglang.pool_sizes import pooled
+from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED, options
+from cachesim.engines.sglang.pool_sizes import PoolSizes, pool_sizes, pooled, resolved, stand_in, state_slot
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.sparse_models import check_derived
 from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
-from cachesim.engines.shared.size_formulas import F16, F32
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.size_formulas import F16
 
 BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
 """Type of the rows -> bytes of a number."""
@@ -29,23 +30,14 @@ WINDOW_RATIOS = (0.8, 0.2)
 """For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""
 
 
-def slots_in(ask: MemoryQuestion, full: int, window: int, state: int) -> tuple[int, int, int]:
-    """Return the slots of full attention, of windows and of states that the room holds; a slot has these bytes in all
-    layers of its kind. Raise BadInput."""
-    room = ask.room
-    options = ask.options
-    ratio = options["mamba_full_memory_ratio"]
-    states = 0
-    if state:
-        if ratio <= 0:
-            raise BadInput("--mamba-full-memory-ratio must be above 0")
-        states = int((room * ratio / (1 + ratio) - state) // state)
-        room -= (max(0, states) + 1) * state
-    share = options["swa_full_tokens_ratio"] if window and full else 0
-    cell = full + share * window if full else window
-    page = options["page_size"]
-    rows = int(room / cell) // page * page if cell else 0
-    return rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states)
+def slots_in(ask: MemoryQuestion, model: RealModel) -> PoolSizes:
+    """Return the slots that the room holds, as the server derives them at its start. Raise BadInput."""
+    assert isinstance(ask.rules, Rules)
+    own = {flag.name for flag in FLAGS}
+    opts = options({name: value for name, value in ask.options.items() if name not in own})
+    started = resolved(ask.rules, replace(opts, real_model="", pool_gib=0.0), stand_in(model))
+    asked = replace(started, max_running_requests=opts.max_running_requests)
+    return pool_sizes(ask.rules, model, asked, ask.room, width=BYTES[ask.options["kv_cache_dtype"]])
 
 
 def use(ask: MemoryQuestion) -> MemoryUse:
@@ -56,12 +48,14 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     options = ask.options
     width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
-    state = sum(one.conv * F16 + one.matrix * F32 for one in model.states)
+    state = state_slot(model)
     tokens = options["max_total_tokens"]
     given = (tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
              options["max_mamba_cache_size"])  # fmt: skip
-    slots = zip((ROWS, WINDOWS, STATES), (full, window, state),
-                slots_in(ask, full, window, state) if ask.room else given, strict=True)  # fmt: skip
+    if ask.room:
+        sizes = slots_in(ask, model)
+        given = (sizes.rows if full else 0, sizes.windows if full else sizes.rows, sizes.states)
+    slots = zip((ROWS, WINDOWS, STATES), (full, window, state), given, strict=True)
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
     pool = {part.name: part.number for part in parts}
     if options["enable_hierarchical_cache"] and not ask.room:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 KERNEL_CHUNK = 64           # tokens of a chunk of the kernels, if the model does not name another number
 UNBUFFERED = "C"            # kinds of layers whose models do not support tracked states
 PER_REQUEST = 3             # states of a request beside the tracked ones
-TRACKED = 1                 # tracked states of a request without the overlap schedule, and of a lazy one
-OVERLAPPED = 2              # of others
 DRAFTING = 48               # requests that run at a time with drafts, if the flags do not state their number
 FEWEST, MOST = 2048, 4096   # and without drafts
 GIB = 1 << 30
@@ -70,15 +68,27 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
     if opts.mamba_radix_cache_strategy != RUNNING:
         _check_lengths(opts)
     if not opts.pool_gib:
-        return opts
+        return replace(opts, max_running_requests=_requests_at_a_time(rules, opts, model, has_states))
     if model is None:
         raise BadInput("pool_gib needs a model whose sizes are known", hint="max_total_tokens N")
     check_derived(model)
-    sizes = pool_sizes(model, opts, int(opts.pool_gib * GIB))
+    sizes = pool_sizes(rules, model, opts, int(opts.pool_gib * GIB))
     if sizes.requests < 1:
         raise BadInput(f"{opts.pool_gib:g} GiB hold no request of this model", hint="pool_gib, mamba_full_memory_ratio")
     return replace(opts, max_total_tokens=sizes.rows, swa_tokens=sizes.windows,
                    max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
+
+
+def _requests_at_a_time(rules: Rules, opts: Options, model: RealModel | None, has_states: bool) -> int:
+    """Return the requests that run at a time in pools of the sizes of the options. Raise BadInput if the server does
+    not start with them."""
+    context = model.context if model else 0
+    states = opts.max_mamba_cache_size if has_states else None
+    found = most_requests(rules, opts, tokens=opts.max_total_tokens, states=states, context=context)
+    if found < 1:
+        raise BadInput(f"the server does not start: {opts.max_mamba_cache_size} states hold no request, which takes "
+                       f"{states_per_request(rules, opts)}", hint="max_mamba_cache_size")  # fmt: skip
+    return found
 
 
 def _with_strategy(rules: Rules, opts: Options, spec: Spec) -> Options:
@@ -129,52 +139,66 @@ def grid_of(model: RealModel | None, page: int) -> int:
     return max(chunk, page)
 
 
-def states_per_request(opts: Options) -> int:
+def states_per_request(rules: Rules, opts: Options) -> int:
     """Return the slots of states that the server counts for a request."""
     if opts.disable_radix_cache:
         return 1
-    strategy = opts.mamba_radix_cache_strategy
-    tracked = TRACKED if opts.disable_overlap_schedule or strategy == LAZY else OVERLAPPED
-    return PER_REQUEST + (tracked if strategy in (BUFFERED, LAZY) else 0)
+    drafts = opts.speculative_num_steps if opts.speculative_algorithm else 0
+    overlaps = not opts.disable_overlap_schedule
+    tracked: int = rules.tracking_slots(opts.mamba_radix_cache_strategy, overlaps, drafts).slots
+    return PER_REQUEST + tracked
 
 
-def pool_sizes(model: RealModel, opts: Options, room: int) -> PoolSizes:
-    """Return the sizes of the pools that so much memory [bytes] holds; a smaller number of the options is kept."""
+def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int, width: int = F16) -> PoolSizes:
+    """Return the sizes of the pools that so much memory [bytes] holds; a smaller number of the options is kept.
+    ``width``: bytes of a number in a row."""
     drafts = opts.speculative_num_steps + 1 if opts.speculative_algorithm else 0
     given = opts.max_mamba_cache_size if opts.max_mamba_cache_size != UNSET_STATES else 0
     states = 0
     if model.states:
         each = state_slot(model)
+        if opts.disable_radix_cache and not given:
+            given = opts.max_running_requests
         states, room = state_slots(
-            each, room, ratio=opts.mamba_full_memory_ratio, drafts=drafts, given=given, opts=opts
+            each, room, ratio=opts.mamba_full_memory_ratio, drafts=drafts, given=given,
+            most=DRAFTING if opts.max_running_requests == UNSET_REQUESTS else opts.max_running_requests,
+            per=states_per_request(rules, opts),
         )
-    full, window = (sum(row_slot(one) for one in of) for of in (model.full, model.windows))
+    full, window = (sum(row_slot(one, width) for one in of) for of in (model.full, model.windows))
     ratio = opts.swa_full_tokens_ratio if window and full else 0
     cell = full + ratio * window if full else window
     tokens = max(0, int(room / cell)) if cell else opts.max_total_tokens
     if opts.max_total_tokens != UNSET_TOKENS:
         tokens = min(tokens, opts.max_total_tokens)
     tokens = tokens // opts.page_size * opts.page_size
-    requests = min(most_requests(model, opts, tokens), tokens // 2)
-    if model.states:
-        requests = min(requests, states // states_per_request(opts))
+    requests = most_requests(
+        rules, opts, tokens=tokens, states=states if model.states else None, context=model.context
+    )
     return PoolSizes(tokens, int(tokens * ratio) // opts.page_size * opts.page_size, states, requests)
 
 
-def most_requests(model: RealModel, opts: Options, tokens: int) -> int:
-    """Return the requests that run at a time, as far as states do not limit them: as given, else by the tokens of the
-    pool and the context of the model."""
-    if opts.max_running_requests != UNSET_REQUESTS:
-        return opts.max_running_requests
-    if opts.speculative_algorithm:
-        return DRAFTING
-    estimated = int(tokens / model.context * 512) if model.context else FEWEST
-    return max(FEWEST, min(estimated, MOST))
+def most_requests(rules: Rules, opts: Options, *, tokens: int, states: int | None, context: int) -> int:
+    """Return the requests that run at a time: as given, else by the contexts that the pool holds; at most as many as
+    the pools have room for. ``tokens``: slots of rows; ``states``: slots of states, None = the model has none;
+    ``context``: of the model [tokens], 0 = unknown.
+
+    Source: SGLang mem_cache/kv_cache_configurator.py KVCacheConfigurator.resolve_max_num_reqs, 3119 (0.5.23), 2263
+    (0.5.20); model_executor/model_runner_kv_cache_mixin.py init_memory_pool, 339 (0.5.9)."""
+    most = opts.max_running_requests
+    if most == UNSET_REQUESTS and opts.speculative_algorithm:
+        most = DRAFTING
+    if most == UNSET_REQUESTS:
+        most = max(FEWEST, min(int(tokens / context * 512) if context else FEWEST, MOST))
+    if rules.least_tokens:
+        most = min(most, tokens // rules.least_tokens)
+    if states is not None and rules.states_cap_requests:
+        most = min(most, states // states_per_request(rules, opts))
+    return most
 
 
-def row_slot(layer: LayerSize) -> int:
-    """Return the bytes of a token in a layer."""
-    return (layer.key + layer.value) * F16
+def row_slot(layer: LayerSize, width: int = F16) -> int:
+    """Return the bytes of a token in a layer, whose numbers have ``width`` bytes."""
+    return (layer.key + layer.value) * width
 
 
 def state_slot(model: RealModel) -> int:
@@ -183,15 +207,15 @@ def state_slot(model: RealModel) -> int:
     return sum(one.conv * F16 + one.matrix * width for one in model.states)
 
 
-def state_slots(each: int, room: int, ratio: float, drafts: int, given: int, opts: Options) -> tuple[int, int]:
+def state_slots(each: int, room: int, *, ratio: float, drafts: int, given: int, most: int, per: int) -> tuple[int, int]:
     """Return the slots of states of ``each`` bytes, and the memory that is left [bytes]. ``drafts``: tokens of a draft,
-    for each of which a running request keeps a state; ``given``: number of slots, 0 = by the ratio."""
-    per = states_per_request(opts)
+    for each of which a running request keeps a state; ``given``: number of slots, 0 = by the ratio; ``most``: requests
+    that run at a time; ``per``: slots of a request."""
     if ratio <= 0:
         raise BadInput("--mamba-full-memory-ratio must be above 0")
     budget = room * ratio / (1 + ratio)
     states = given or max(0, int((budget - each * (1 + drafts)) // (each * (1 + drafts / per))))
-    running = min(DRAFTING if opts.max_running_requests == UNSET_REQUESTS else opts.max_running_requests, states // per)
+    running = min(most, states // per)
     scratch = each * (running + 1) * drafts if drafts else 0
     return states, room - (states + 1) * each - scratch
 
@@ -206,6 +230,7 @@ def derived_sizes(rules: Rules, opts: Options) -> list[str]:
     name, said = "/".join(Path(opts.real_model).parts[-2:]), []
     if forced_page(model):
         said.append(f"{name}: pages of {found.page_size}, which the server sets for this model")
+    said += _capped(rules, opts, found) if model.states and not opts.pool_gib else []
     if model.states and not opts.disable_radix_cache:
         is_tracked = found.mamba_radix_cache_strategy in (BUFFERED, LAZY)
         every = f", on a grid of {found.state_grid} tokens" if is_tracked else ""
@@ -216,6 +241,16 @@ def derived_sizes(rules: Rules, opts: Options) -> list[str]:
         slots = ", ".join(f"{number:,} {what}" for number, what in counts if number)
         said.append(f"{name}: slots: {slots}; {found.max_running_requests} requests at a time")
     return said
+
+
+def _capped(rules: Rules, opts: Options, found: Options) -> list[str]:
+    """Return a line about a number of requests that the given states cap, [] without one."""
+    per = states_per_request(rules, found)
+    wanted = most_requests(rules, opts, tokens=opts.max_total_tokens, states=None, context=0)
+    if opts.max_mamba_cache_size == UNSET_STATES or found.max_running_requests >= wanted:
+        return []
+    return [f"max_running_requests is capped to {found.max_running_requests}: {found.max_mamba_cache_size} states, "
+            f"{per} for each request"]  # fmt: skip
 
 
 def pooled(model: RealModel) -> RealModel:

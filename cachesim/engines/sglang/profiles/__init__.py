@@ -20,7 +20,7 @@ RECORDED = replace(
     V0_5_23, name="sglang@0.5.23-recorded", source="the loop around SGLang 0.5.23 (PyPI) in the recordings",
     refreshed=frozenset(t.PRIORITIES), decode_pages=0, decode_order=("slide_windows", "retract"),
     stays_full=s.tries_each_step, settles_chunk=r.settles_with_batch, kept_order=r.kept_in_place,
-    tracking_slots=r.tracking_pair,
+    tracking_slots=r.tracking_pair, least_tokens=0, states_cap_requests=False,
 )  # fmt: skip
 
 V0_5_20 = replace(
@@ -41,7 +41,8 @@ V0_5_9 = replace(
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
     state_source=r.state_source_running, overlaps=r.overlaps_if_possible,
     keeps_states=r.keeps_states_without_drafts, takes_other_place=reported.place_after_result,
-    tracking_slots=r.tracking_slots_by_drafts, strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
+    tracking_slots=r.tracking_slots_by_drafts, least_tokens=0,
+    strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
     owned_tokens=reported.owned_all, stays_full=s.stays_always,
     counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"}, publishes_events=False,
     inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),

@@ -87,6 +87,8 @@ class Rules(RuleSet):
     kept_order: Callable[[Sequence[int]], Sequence[int]] = r.kept_in_order
     strategies: frozenset[str] = frozenset({"auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"})
     eviction_policies: frozenset[str] = frozenset(t.PRIORITIES)       # --radix-eviction-policy
+    least_tokens: int = 2           # slots of rows for each request that runs; 0 = rows do not cap the requests
+    states_cap_requests: bool = True    # states do, too
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next
     refreshed: frozenset[str] = frozenset({"lru"})     # eviction policies under which waiting prefixes are refreshed

@@ -113,11 +113,12 @@ def test_a_configuration_may_name_the_chunk_of_its_kernel(tmp_path):
     ({"disable_radix_cache": True}, 1),
 ])  # fmt: skip
 def test_a_request_counts_for_several_states(given, number):
-    assert states_per_request(options(given)) == number
+    assert states_per_request(V0_5_23, options(given)) == number
 
 
 def sizes(room, **given):
-    return pool_sizes(real_model("qwen3-next"), options({"mamba_radix_cache_strategy": "extra_buffer", **given}), room)
+    opts = options({"mamba_radix_cache_strategy": "extra_buffer", **given})
+    return pool_sizes(V0_5_23, real_model("qwen3-next"), opts, room)
 
 
 def test_states_and_rows_share_the_memory_by_the_ratio():
@@ -193,8 +194,25 @@ def test_windows_have_whole_pages_of_slots(given, slots):
 ])  # fmt: skip
 def test_requests_run_as_the_flags_say_or_as_the_pool_holds_contexts(context, tokens, given, most):
     """512 for each context of the model that the pool holds, from 2048 to 4096; with drafts 48."""
-    model = real_model("llama-3")._replace(context=context)
-    assert most_requests(model, options(given), tokens) == most
+    assert most_requests(V0_5_9, options(given), tokens=tokens, states=None, context=context) == most
+
+
+@pytest.mark.parametrize(("rules", "given", "tokens", "most"), [
+    (V0_5_23, {"max_mamba_cache_size": 20, "max_running_requests": 8}, 4096, 4),
+    (V0_5_23, {"max_mamba_cache_size": 20, "disable_overlap_schedule": True}, 4096, 5),
+    (V0_5_9, {"max_mamba_cache_size": 20, "disable_overlap_schedule": True,
+              "mamba_radix_cache_strategy": "extra_buffer"}, 4096, 4),
+    (V0_5_23, {"max_running_requests": 90, "max_mamba_cache_size": 900}, 100, 50),
+    (V0_5_9, {"max_running_requests": 90, "max_mamba_cache_size": 900}, 100, 90),
+])  # fmt: skip
+def test_rows_and_states_cap_the_requests_that_run_at_a_time(rules, given, tokens, most):
+    made = resolved(rules, options({"max_total_tokens": tokens, **given}), parse("GA"))
+    assert made.max_running_requests == most
+
+
+def test_a_server_without_states_for_a_request_does_not_start():
+    with pytest.raises(BadInput, match="does not start: 4 states hold no request, which takes 5"):
+        resolved(V0_5_23, options({"max_mamba_cache_size": 4}), parse("GA"))
 
 
 @pytest.mark.parametrize(("name", "room", "given", "found"), [
@@ -206,7 +224,7 @@ def test_requests_run_as_the_flags_say_or_as_the_pool_holds_contexts(context, to
 ])  # fmt: skip
 def test_pools_of_a_small_memory(name, room, given, found):
     """A request has two tokens at least; a memory that no state fits has no slots."""
-    assert pool_sizes(real_model(name), options(given), room) == found
+    assert pool_sizes(V0_5_23, real_model(name), options(given), room) == found
 
 
 @pytest.mark.parametrize(("name", "layers", "gib", "found"), [
