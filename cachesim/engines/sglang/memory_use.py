@@ -33,6 +33,8 @@ WINDOW_RATIOS = (0.8, 0.2)
 def slots_in(ask: MemoryQuestion, model: RealModel) -> PoolSizes:
     """Return the slots that the room holds, as the server derives them at its start. Raise BadInput."""
     assert isinstance(ask.rules, Rules)
+    if not (model.full or model.windows or model.states):
+        return PoolSizes(rows=0, windows=0, states=0, requests=0)
     own = {flag.name for flag in FLAGS}
     opts = options({name: value for name, value in ask.options.items() if name not in own})
     started = resolved(ask.rules, replace(opts, real_model="", pool_gib=0.0), stand_in(model))

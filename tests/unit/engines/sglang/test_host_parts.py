@@ -99,7 +99,7 @@ def test_a_new_state_at_a_node_with_a_copy_is_copied(engine):
 
 
 def test_full_host_memory_for_states_drops_the_oldest_ones(engine):
-    server = start(engine, "GA", max_total_tokens=60, max_mamba_cache_size=4, hicache_ratio=0.5)
+    server = start(engine, "GA", max_total_tokens=60, max_mamba_cache_size=5, hicache_ratio=0.5)
     talk(server, A, B, C)
     pool = server.scheduler.tree_cache.cache_controller.mem_pool_host[MAMBA]
     assert pool.size == 3 and len(holders(server, MAMBA)[1]) + pool.available_size() == 3

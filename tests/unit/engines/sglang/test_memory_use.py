@@ -4,9 +4,13 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.sglang.memory_use import FORMS, RATIOS, STRATEGIES, WINDOW_RATIOS, agent_settings, slots_in, use
+from cachesim.engines.sglang.flags import options
+from cachesim.engines.sglang.memory_use import FORMS, RATIOS, STRATEGIES, WINDOW_RATIOS, agent_settings, use
+from cachesim.engines.sglang.pool_sizes import resolved
+from cachesim.engines.sglang.profiles import V0_5_23
 from cachesim.engines.shared.memory_use import MemoryPart, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_sizes import real_model
+from cachesim.model import parse
 
 GIB = 1 << 30
 
@@ -65,20 +69,19 @@ def test_settings_for_agents_divide_the_memory_between_rows_windows_and_states()
         assert given["disable_overlap_schedule"] is (given["mamba_radix_cache_strategy"] == "no_buffer")
 
 
-@pytest.mark.parametrize(("full", "window", "state", "room", "given", "found"), [
-    (10, 0, 0, 1000, {}, (100, 0, 0)), (0, 10, 0, 1000, {}, (0, 100, 0)), (10, 10, 0, 1000, {}, (55, 44, 0)),
-    (10, 10, 0, 1000, {"page_size": 16}, (48, 32, 0)), (0, 10, 0, 1000, {"page_size": 16}, (0, 96, 0)),
-    (10, 10, 0, 1000, {"swa_full_tokens_ratio": 0.25}, (80, 20, 0)), (0, 0, 100, 1000, {}, (0, 0, 3)),
-    (10, 0, 100, 2000, {"mamba_full_memory_ratio": 1.0}, (100, 0, 9)), (10, 0, 100, 100, {}, (0, 0, 0)),
-])  # fmt: skip
-def test_slots_of_each_kind_in_a_room(full, window, state, room, given, found):
-    """Without a ratio of its own, memory of states is 0.9 of that of rows; one slot pads the pool of states."""
-    assert slots_in(ask("llama-3", room, **given), full, window, state) == found
+@pytest.mark.parametrize("settings", [{}, {"max_mamba_cache_size": 60}, {"kv_cache_dtype": "fp8_e5m2"}])
+def test_a_memory_holds_the_pools_that_the_server_derives_from_it(settings):
+    """The numbers of --set pool_gib; rows of one byte leave room for twice as many."""
+    given = {name: value for name, value in settings.items() if name != "kv_cache_dtype"}
+    made = resolved(V0_5_23, options({"real_model": "qwen3.6-27b", "pool_gib": 12.0, **given}), parse("GGGA"))
+    found = slots("qwen3.6-27b", 12 * GIB, **settings)
+    assert found["slots of states"] == made.max_mamba_cache_size
+    assert found["slots of rows"] // (2 if "kv_cache_dtype" in settings else 1) == made.max_total_tokens
 
 
 def test_states_need_a_share_of_the_memory():
     with pytest.raises(BadInput, match="mamba-full-memory-ratio must be above 0"):
-        slots_in(ask("llama-3", GIB, mamba_full_memory_ratio=0.0), 10, 0, 100)
+        slots("qwen3-next", GIB, mamba_full_memory_ratio=0.0)
 
 
 def test_copies_lie_in_the_memory_of_the_host_and_the_pools_fill_the_others():

@@ -145,7 +145,7 @@ def test_drafts_take_a_state_for_each_of_their_tokens():
 
 
 def test_windows_have_a_pool_of_their_own_only_in_some_models():
-    gpt = pool_sizes(real_model("gpt-oss-20b"), options({}), 8 * GIB)
+    gpt = pool_sizes(V0_5_23, real_model("gpt-oss-20b"), options({}), 8 * GIB)
     assert gpt.windows == int(gpt.rows * 0.8)
     assert not pooled(real_model("gemma-3")).windows and pooled(real_model("gpt-oss-20b")).windows
     assert model_named("gemma-3", "sglang").model == "AAAA"
@@ -199,7 +199,7 @@ def test_requests_run_as_the_flags_say_or_as_the_pool_holds_contexts(context, to
 
 @pytest.mark.parametrize(("rules", "given", "tokens", "most"), [
     (V0_5_23, {"max_mamba_cache_size": 20, "max_running_requests": 8}, 4096, 4),
-    (V0_5_23, {"max_mamba_cache_size": 20, "disable_overlap_schedule": True}, 4096, 5),
+    (V0_5_23, {"max_mamba_cache_size": 20, "disable_overlap_schedule": True}, 4096, 6),
     (V0_5_9, {"max_mamba_cache_size": 20, "disable_overlap_schedule": True,
               "mamba_radix_cache_strategy": "extra_buffer"}, 4096, 4),
     (V0_5_23, {"max_running_requests": 90, "max_mamba_cache_size": 900}, 100, 50),

@@ -1,5 +1,7 @@
 """Prefix caches without a scheduler."""
 
+from dataclasses import replace
+
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.sglang.flags import options
@@ -25,7 +27,7 @@ def make_cache(model="A", rules=NEW, size=64, states=8, **flags):
     """Return the prefix cache of a model, and its pools."""
     spec = parse(model)
     args = options({"max_total_tokens": size, "max_mamba_cache_size": states, "swa_tokens": size, **flags})
-    context = get_runtime_context(rules, spec, args, Log())
+    context = get_runtime_context(replace(rules, states_cap_requests=False), spec, args, Log())
     if context.sliding_window_size:
         allocator = SWATokenToKVPoolAllocator(size, size, args.page_size)
     else:
