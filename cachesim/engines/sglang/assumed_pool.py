@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
 from cachesim.engines.capabilities import AssumedPool, Option, RequestSize
 from cachesim.engines.sglang.flags import UNSET_STATES, UNSET_TOKENS, Options, options
+from cachesim.engines.sglang.sparse_models import forced_page, served_model
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model import Spec, parse
 
@@ -20,6 +22,8 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
     opts = options(given)
     if opts.pool_gib:
         return {}
+    forced = forced_page(served_model(opts.real_model)) if opts.real_model else 0
+    opts = replace(opts, page_size=forced or opts.page_size)
     spec = parse(split_sizes(model)[0])
     found: dict[str, Option] = {}
     if "max_total_tokens" not in given:
