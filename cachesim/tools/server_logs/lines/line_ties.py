@@ -180,12 +180,14 @@ class LineTies:
             self._replaced |= {id(one) for one in self._in_slot.values() if _is_child(one)}
         if line.kind == "idle":
             self._in_slot, self._since_idle = {}, []
-        if line.kind in _OF_OTHERS:
+        if line.kind in _OF_OTHERS or (line.kind == "slot_by_id" and self._is_running(where)):
             return
         if line.kind in BEGINS:
             self._begin()
         elif line.kind == "cancel" or (line.kind == "too_long" and line.number_of("id_task") is not None):
             self._add_to_task(line)
+        elif line.kind in CHOICES | _COMPARED and where[0] is not None:
+            self._choose(line)                                   # builds of 2024 name the task that the slot had before
         elif where[0] is not None and where[1] is not None:
             self._take_prefix(block, self._open.get((where[0], where[1])), line)
             self._add((where[0], where[1]), line)
@@ -207,6 +209,11 @@ class LineTies:
         elif line.kind in self._nameless:
             begun = self._nameless[line.kind](line)
             self.requests += [] if begun is None else [begun]
+
+    def _is_running(self, where: tuple[int | None, int | None]) -> bool:
+        """True if slot and task are those of a request that is not released."""
+        request = None if where[0] is None or where[1] is None else self._open.get((where[0], where[1]))
+        return request is not None and not request.of("release")
 
     def _waits_for(self, key: SlotTask, line: ReadLine) -> bool:
         """True if a released request of ik_llama.cpp lacks a line of its timings: it has two output streams."""

@@ -413,3 +413,40 @@ def test_a_prompt_does_not_begin_after_its_common_prefix(n_past, n_past_prompt, 
     prefix = PREFIX.replace("n_past = 40, n_past_prompt = 40", f"n_past = {n_past}, n_past_prompt = {n_past_prompt}")
     found = tied(IK_LAUNCH, prefix, BATCH.replace("p0=40", f"p0={p0}"), engine="ik_llama")
     assert ((0, 5, [1, 2, 3]) in found) is is_its_own
+
+
+SLOT = "slot get_availabl: id  {} | task {} | {}"
+LCP = "selected slot by LCP similarity, sim_best = 0.842 (> 0.100 thold), f_keep = 1.000"
+CHECKED = " - checking sim = 0.842 (1010/1200) > 0.100"
+NEXT = "slot launch_slot_: id  0 | task 12 | processing task"
+BEFORE = ["slot launch_slot_: id  0 | task 5 | processing task",
+          "slot      release: id  0 | task 5 | stop processing: n_tokens = 1010, truncated = 0"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "is_over", "chooses"), [
+    (LCP, True, True), ("selected slot by LRU, t_last = 7", True, True), ("selected slot by id (0)", True, True),
+    ("selected slot by id (0)", False, False), (CHECKED, True, False), (" - skipping, slot is empty", True, False),
+    (" - skipping, is_processing = 1", False, False),
+])  # fmt: skip
+def test_a_line_of_a_choice_is_not_about_the_task_that_it_names(text, is_over, chooses):
+    """Builds up to 2025 print the task that the slot had before, and all print that of a busy slot."""
+    begun = BEFORE if is_over else BEFORE[:1]
+    session = read_session("llama_cpp", GRAMMAR, [*begun, SLOT.format(0, 5, text), NEXT])
+    first, second = tie_all(session.read_lines)
+    assert [line.number for line in first.lines] == [*range(1, len(begun) + 1)] and not first.is_doubtful
+    assert (second.task, second.choice is not None) == (12, chooses)
+
+
+ABOUT = {
+    "llama_cpp": {"cancel": "id_task", "too_long": "id_task"}, "ik_llama": {},
+}  # fmt: skip
+OTHER_IDS = frozenset({"slot_arg", "id", "child", "seq_id", "id_task"})
+
+
+@pytest.mark.parametrize("engine", ABOUT)
+def test_the_ids_in_messages_are_those_of_the_subject_or_of_something_else(engine):
+    """A message names its task only as ``id_task``; a slot, an adapter, a child or a sequence is not its subject."""
+    named = {line.ev: name for line in grammars()[engine].lines for name in OTHER_IDS if f"{{{name}}}" in line.template}
+    others = {"slot_by_id", "slot_purge", "alora_absent", "alora_start", "lora_set", "copy_shared", "copy_to_child",
+              "n_past"}  # fmt: skip
+    assert {kind: name for kind, name in named.items() if kind not in others} == ABOUT[engine]
