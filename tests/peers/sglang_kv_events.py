@@ -87,6 +87,11 @@ def campaign(real, seed, tried):
                 break
         if ours.dead:
             break
+    while not ours.dead and theirs.is_busy:
+        both(theirs, ours, Counter())
+        tried["ends of the scheduler"] += ours.dead
+    if not ours.dead:
+        publish()
     mine = [[list(batch.events), batch.rank] for batch in [*mine, *ours.published_events.take()]]
     for at, (one, other) in enumerate(zip(messages, mine, strict=False)):
         assert one == other, (at, one, other)

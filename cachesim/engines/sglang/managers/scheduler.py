@@ -102,6 +102,7 @@ class Scheduler:
         """Run a turn of the loop; return True if it launched a step, processed the results of one, or let requests that
         ended leave."""
         num_reqs = len(self.running_batch.reqs)
+        self.kv_events_publisher.is_idle = False        # a process that ends in the step publishes nothing more
         has_worked = self.event_loop_overlap() if self.context.enable_overlap else self.event_loop_normal()
         self.kv_events_publisher.is_idle = self.is_fully_idle
         return has_worked or len(self.running_batch.reqs) < num_reqs
