@@ -67,6 +67,7 @@ EXACT_ROWS = Limit("exact attention", 2**19, "rows", "rows of a softmax whose su
 SCENARIO_BYTES = Limit("scenario file", 2**20, "bytes", "size of a TOML file", MACHINE)
 RULE_LINE = Limit("rule file line", 10_000, "characters", "length of a line of a rule file", MACHINE)
 TRACE_BYTES = Limit("bytes", 2**26, "bytes", "size of a JSON file", MACHINE, is_raisable=True)
+KV_EVENT_BYTES = Limit("kv-event file", 2**24, "bytes", "size of a msgpack file of KV events", MACHINE)
 JSON_VALUES = Limit("values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, is_raisable=True)
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "size of a saved slot", MACHINE)
 WATCHED_BYTES = Limit("watched", 2**28, "bytes", "bodies, prompts and queues that `watch` holds", MACHINE)

@@ -286,6 +286,8 @@ MODELS_SAY = frozenset({"block_size", "max_model_len"})
 """Options that are called like fields of an OpenAI server's list of models."""
 SIZES_SAY = frozenset({"page_size"})
 """An option that is called like a size that servers state."""
+EVENTS_SAY = frozenset({"block_size"})
+"""Fields of published events that are also options."""
 
 
 def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
@@ -295,6 +297,7 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
     told = REQUESTS_SAY | (STEPS_ARE if {"replay", "live", "conformance"} & {*module.parts} else frozenset())
     told |= BODIES_SAY if "request_bodies" in module.parts else frozenset()
     told |= TRACES_SAY if "workload" in module.parts else frozenset()
+    told |= EVENTS_SAY if "kv_events" in module.parts else frozenset()
     told |= MODELS_SAY if "http_check" in module.parts else frozenset()
     told |= SIZES_SAY if "http_check" in module.parts else frozenset()
     docs = docstrings(module)

@@ -53,6 +53,8 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "replay": ("replay tests/data/ik_llama --mode provenance",),
     "workload": ("workload tests/workloads/data --scale 16 -np 2 -p llama_cpp@latest -p ik_llama@main",
                  "workload tests/workloads/data/agents.json --sessions 2 --detail counts"),
+    "import-events": (f"import {LOGS}/kv_events/events.jsonl", f"import {LOGS}/kv_events/events.jsonl "
+                      f"{LOGS}/kv_events/bodies.jsonl", f"import {LOGS}/kv_events/unnumbered.jsonl"),
     "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log",
                f"import {LOGS}/parallel_slots.log", f"import {LOGS}/prompt_cache.log",
                f"import {BODIES}/agent.jsonl",

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+",
-                        help="server log of any build (- = standard input), or request bodies: JSON, JSON lines, HAR, "
-                             "folder")  # fmt: skip
+                        help="server log of any build (- = standard input), request bodies: JSON, JSON lines, HAR, "
+                             "folder; or KV events, then request bodies")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (for a single log)")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--model", default="",
@@ -75,7 +75,12 @@ def run(args: Namespace) -> int:
     from cachesim.base.console import complain, say_json
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.request_bodies.body_files import are_bodies
+    from cachesim.tools.server_logs.kv_events.message_reader import has_events
 
+    if has_events(Path(args.files[0])):
+        from cachesim.tools.server_logs.kv_events.command import run_events
+
+        return run_events(args)
     if are_bodies(args.files):
         return run_bodies(args)
     pictures = picture_files(args)

@@ -1,0 +1,51 @@
+"""``cachesim import EVENTS [BODIES...]``: KV events of a server, with the requests whose prompts have the blocks."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Sequence
+
+from cachesim.base import exits
+from cachesim.base.console import say_json, show
+from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies.body_files import read_bodies
+from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
+from cachesim.tools.server_logs.kv_events.events_report import events_data, events_report
+from cachesim.tools.server_logs.kv_events.message_reader import read_messages
+from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
+
+SCHEMA = 1
+
+
+def run_events(args: Namespace) -> int:
+    """Import a file of KV events; the other files are the requests of its server, in order. Return the exit code: 3 if
+    messages are missing, or may be."""
+    if args.out or args.html or args.svg or args.trace:
+        raise BadInput("KV events make no scenario: -o and pictures need a log or request bodies")
+    file, *others = args.files
+    history = BlockHistory(PromptBlocks(_prompts([Path(name) for name in others])).of_event)
+    for message in read_messages(Path(file)):
+        history.read(message)
+    data = events_data(history, file)
+    if args.json:
+        say_json({"schema": SCHEMA, "events": data})
+    else:
+        show(*events_report(data, everything=bool(args.verbose)))
+    return exits.UNDECIDED if data["undecided"] else exits.HOLDS
+
+
+def _prompts(paths: Sequence[Path]) -> dict[int, list[int]]:
+    """Return the prompts of request bodies that consist of token ids, by the number of the body. Raise BadInput for
+    files without such a prompt."""
+    if not paths:
+        return {}
+    bodies, _ = read_bodies(paths)
+    prompts = {}
+    for number, found in enumerate(bodies):
+        prompt = found.body.get("prompt")
+        if isinstance(prompt, list) and prompt and all(type(token) is int for token in prompt):
+            prompts[number] = prompt
+    if not prompts:
+        raise BadInput("no request has a prompt of token ids, by which events are joined", file=str(paths[0]))
+    return prompts

@@ -1,0 +1,169 @@
+"""Reader of files with KV events. Every message is checked before it is used; fields that are not known are kept.
+
+A line of a text file is a message as an object with ``payload``, or with ``ts`` and ``events``, or a bare payload. A
+file with the ending of msgpack is read with msgspec.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import islice
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.limits import JSON_VALUES, KV_EVENT_BYTES, TRACE_BYTES
+from cachesim.base.untrusted_files import open_lines, parse_json, read_bytes
+from cachesim.tools.run.kv_event_messages import MSGPACK, NUMBER_BYTES, EventMessage, check_msgspec
+
+STORED, REMOVED, CLEARED = "BlockStored", "BlockRemoved", "AllBlocksCleared"
+KNOWN_FIELDS = {
+    STORED: frozenset((
+        "type", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name",
+        "extra_keys", "group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window", "locality", "ownership",
+        "session_id", "lookahead_token_ids", "cache_salt")),
+    REMOVED: frozenset(("type", "block_hashes", "medium", "group_idx", "locality", "ownership")),
+    CLEARED: frozenset(("type",)),
+}  # fmt: skip
+"""Kind of event -> the fields of the releases whose events are modelled."""
+HEAD_LINES = 20                 # lines that show whether a file has events
+_EVENT = re.compile(rf'\s*[\[{{].*"type"\s*:\s*"(?:{STORED}|{REMOVED}|{CLEARED})"', re.S)
+LONGEST_HASH = 128              # characters of a hash in hexadecimal digits or base64
+LONGEST_NAME = 256              # characters of a medium
+MOST_TOKENS = 1 << 20           # tokens of a block
+MOST_NUMBER = 1 << 64           # sequence numbers and hashes are smaller
+
+
+def has_events(path: Path) -> bool:
+    """True if a file has KV events. Never raises; False for a file that cannot be read."""
+    if path.name.endswith(MSGPACK):
+        return True
+    try:
+        return any(_EVENT.match(line) for line in islice(open_lines(path), HEAD_LINES))
+    except BadInput:
+        return False
+
+
+def read_messages(path: Path) -> Iterator[EventMessage]:
+    """Yield the messages of a file in its order. Raise BadInput."""
+    if path.name.endswith(MSGPACK):
+        yield from _msgpack_messages(path)
+        return
+    data = read_bytes(path, TRACE_BYTES, "file of KV events")
+    JSON_VALUES.check(sum(map(data.count, (b",", b":", b"[", b"{"))), "file of KV events", file=str(path))
+    for number, line in enumerate(data.splitlines(), 1):
+        if line.strip():
+            try:
+                yield _message(parse_json(line, str(path), "message"))
+            except BadInput as bad:
+                raise BadInput(bad.cause, hint=bad.hint, file=str(path), line=number) from None
+
+
+def _msgpack_messages(path: Path) -> Iterator[EventMessage]:
+    check_msgspec()
+    import msgspec
+
+    data = read_bytes(path, KV_EVENT_BYTES, "file of KV events")
+    number = -1
+    try:
+        for frames in msgspec.msgpack.decode(data, type=list[tuple[bytes, bytes, bytes]]):
+            number += 1
+            topic, seq, payload = frames
+            yield _message_of_frames(topic, seq, payload, msgspec.msgpack.decode)
+    except BadInput as bad:
+        raise BadInput(f"message {number}: {bad.cause}", hint=bad.hint, file=str(path)) from None
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        where = f"message {number}: " if number >= 0 else ""
+        raise BadInput(f"{where}not msgpack of KV events: {str(error)[:80]}", file=str(path)) from None
+
+
+def _message_of_frames(topic: bytes, seq: bytes, payload: bytes, decode: Callable[[bytes], Any]) -> EventMessage:
+    """Return a message from its three byte strings. Raise BadInput."""
+    if len(seq) != NUMBER_BYTES:
+        raise BadInput(f"expected {NUMBER_BYTES} bytes of a sequence number, found {len(seq)}")
+    return _message({
+        "topic": topic.decode(errors="replace"),
+        "seq": int.from_bytes(seq, "big"),
+        "payload": _with_text_hashes(decode(payload)),
+    })
+
+
+def _with_text_hashes(value: Any) -> Any:
+    """Return a decoded value with its byte strings as hexadecimal digits."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list):
+        return [_with_text_hashes(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _with_text_hashes(one) for key, one in value.items()}
+    return value
+
+
+def _message(value: Any) -> EventMessage:
+    """Return a message from its JSON value. Raise BadInput."""
+    payload = value
+    seq = None
+    topic = ""
+    if isinstance(value, dict):
+        seq = value.get("seq")
+        topic = value.get("topic", "")
+        rank = value.get("rank", value.get("data_parallel_rank"))
+        payload = value.get("payload", [value.get("ts", 0.0), value.get("events"), rank])
+    if not isinstance(payload, list) or not 2 <= len(payload) <= 3:
+        raise BadInput("expected a message: a time stamp, a list of events and a rank")
+    ts, events, rank = [*payload, None][:3]
+    if not isinstance(topic, str) or len(topic) > LONGEST_NAME:
+        raise BadInput("expected a topic as text")
+    if isinstance(ts, bool) or not isinstance(ts, int | float) or not math.isfinite(ts) or abs(ts) > MOST_NUMBER:
+        raise BadInput("expected a time stamp as a number")
+    if not isinstance(events, list):
+        raise BadInput("expected a list of events")
+    return EventMessage(
+        seq=_number(seq, "sequence number"), ts=float(ts), events=[_event(event) for event in events],
+        rank=_number(rank, "rank"), topic=topic,
+    )  # fmt: skip
+
+
+def _event(event: Any) -> Mapping[str, Any]:
+    """Return a checked event. Raise BadInput."""
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str) or len(event["type"]) > LONGEST_NAME:
+        raise BadInput("expected an event: an object with its type")
+    if event["type"] in (STORED, REMOVED):
+        hashes = event.get("block_hashes")
+        if not isinstance(hashes, list) or not all(map(_is_hash, hashes)):
+            raise BadInput("expected block_hashes as a list of numbers or texts")
+        medium = event.get("medium")
+        if medium is not None and (not isinstance(medium, str) or len(medium) > LONGEST_NAME):
+            raise BadInput("expected a medium as text")
+        _number(event.get("group_idx"), "group_idx")
+    if event["type"] == STORED:
+        _check_stored(event)
+    return event
+
+
+def _check_stored(event: Mapping[str, Any]) -> None:
+    """Raise BadInput for a store without its parent, its tokens, or the size of a block."""
+    parent = event.get("parent_block_hash")
+    if parent is not None and not _is_hash(parent):
+        raise BadInput("expected parent_block_hash as a number or a text")
+    size = event.get("block_size")
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= MOST_TOKENS:
+        raise BadInput(f"expected block_size as a number from 1 to {MOST_TOKENS:,}")
+    if not isinstance(event.get("token_ids"), list):
+        raise BadInput("expected token_ids as a list")
+
+
+def _is_hash(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= LONGEST_HASH
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_NUMBER
+
+
+def _number(value: Any, what: str) -> int | None:
+    """Return a number from 0 on, or None. Raise BadInput for another value."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_NUMBER:
+        raise BadInput(f"expected a {what} as a whole number from 0 on, found {quoted(str(value)[:40])}")
+    return value
