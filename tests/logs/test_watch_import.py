@@ -12,6 +12,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.tools.server_logs.facts.client_changes import SlotPrompts
 from cachesim.tools.server_logs.facts.conclusions import conclude
 from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.lines.recognise import grammars
@@ -67,15 +68,21 @@ def differences(lines: Sequence[str]) -> Iterator[str]:
 
 
 def place(found: Any) -> tuple[Any, ...]:
-    """Return what identifies a request; its lines if it has no name."""
-    return found["run"], found["slot"], found["task"]
+    """Return what identifies a request; its first line if no task names it."""
+    first = found["first_line"] if "first_line" in found else found["lines"][0]
+    return found["run"], found["slot"], found["task"], first if found["task"] is None else None
+
+
+def place_of(run: int, request: LoggedRequest) -> tuple[Any, ...]:
+    """Return what identifies a request of a server run."""
+    slot = request.slot if request.is_slot_known else None
+    return run, slot, request.task, request.lines[0] if request.task is None else None
 
 
 def differences_of_requests(session: LogSession, rows: Sequence[Row]) -> Iterator[str]:
     """Yield the requests of ``import`` without exactly one row with its class of change."""
     runs = sorted((session, *session.others), key=lambda run: [line.number for line in run.read_lines[:1]])
-    expected = Counter((number, one.slot if one.is_slot_known else None, one.task)
-                       for number, run in enumerate(runs) for one in run.requests)  # fmt: skip
+    expected = Counter(place_of(number, one) for number, run in enumerate(runs) for one in run.requests)
     found = Counter(place(row) for row in rows)
     if expected != found:
         yield f"requests {expected - found} of import have no row, rows {found - expected} no request"
@@ -83,7 +90,7 @@ def differences_of_requests(session: LogSession, rows: Sequence[Row]) -> Iterato
     for number, run in enumerate(runs):
         prompts = SlotPrompts()
         for one in run.requests:
-            changes[number, one.slot if one.is_slot_known else None, one.task] = prompts.change(one)
+            changes[place_of(number, one)] = prompts.change(one)
     for row in rows:
         if row["slot"] is not None and row["change"] != changes.get(place(row)):
             yield f"task {row['task']}: change {row['change']}, import states {changes.get(place(row))}"

@@ -36,8 +36,9 @@ class _Scheduler:
 
     def close(self) -> None:
         """Note a line that comes only after the last chunk of a prompt."""
-        if self.open is not None and not self.is_certain:
-            self.open.is_cut = False
+        if self.open is not None:
+            self.open.is_cut &= self.is_certain
+            self.open.is_over = True
         self.open = None
         self.may_continue = False
 
@@ -111,6 +112,7 @@ class BatchTies:
         scheduler.close()
         request = TiedRequest(None, None, [line.without("cache_n") if may_continue else line])
         request.is_cut = may_continue or goes_on
+        request.is_over = not goes_on
         if goes_on:
             scheduler.open = request
             scheduler.is_certain = due is not None or may_continue
@@ -124,6 +126,7 @@ class BatchTies:
             request.add(line)
             is_beginning_known = request.lines[0].number_of("cache_n") is not None
             request.is_cut = goes_on or not is_beginning_known
+            request.is_over = not goes_on
             scheduler.open = request if goes_on else None
         else:
             scheduler.open, scheduler.may_continue = None, goes_on
