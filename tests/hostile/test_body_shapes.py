@@ -9,17 +9,28 @@ from contextlib import suppress
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import bodies_in
+from cachesim.tools.request_bodies.parsed_bodies import as_parsed
 from cachesim.tools.watch.recent_bodies import RecentBodies
 
 TURN = {"role": "user", "content": "a question"}
 CALL = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+PROFILES = [engine.line[-1] for engine in ENGINES.values()]
+TOOLS = [{"function": {"name": "f", "parameters": {}}}]
+THOUGHT = {"type": "thinking", "thinking": "Hm."}
+USE = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
+MEDIA = {"type": "media", "kind": "image", "text": "x"}
+ITEMS = [{"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}]  # fmt: skip
 BLOCKS = {"role": "user", "content": [{"type": "tool_result", "content": "x"}, {"type": "text", "text": "y"}]}
 FORMS = {
-    "chat": {"messages": [TURN, CALL], "tools": [{"function": {"name": "f", "parameters": {}}}]},
-    "anthropic": {"messages": [TURN, BLOCKS], "system": "s", "tools": [{"name": "f", "input_schema": {}}]},
-    "responses": {"model": "m", "input": [TURN, {"type": "function_call_output", "output": "x"}], "tools": []},
+    "chat": {"messages": [TURN, {**CALL, "content": [{"type": "text", "text": "x"}, MEDIA]}], "tools": TOOLS},
+    "anthropic": {"messages": [TURN, BLOCKS, {"role": "assistant", "content": [THOUGHT, USE]}], "system": "s",
+                  "tools": [{"name": "f", "input_schema": {}}]},
+    "responses": {"model": "m", "input": [TURN, *ITEMS, {"type": "function_call_output", "output": "x"}], "tools": []},
     "completion": {"prompt": "a question", "n_predict": 4},
     "several": {"prompt": ["a", [1, 2], {"prompt_string": "b", "multimodal_data": []}]},
     "ollama": {"prompt": "a", "images": ["aGk="]},
@@ -54,7 +65,9 @@ def test_a_body_with_a_value_of_another_shape_is_read_or_refused(form):
     for path, shape in itertools.chain(own, added):
         body = changed(FORMS[form], path, shape)
         with suppress(BadInput):
-            bodies_of([*bodies_in(body, "place")])
+            read = bodies_of([*bodies_in(body, "place")])
+            for profile in PROFILES:
+                as_parsed(read, profile)
         with suppress(BadInput):
             RecentBodies().add("/v1/chat/completions", json.dumps(body).encode())
 

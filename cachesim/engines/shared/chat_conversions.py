@@ -217,7 +217,7 @@ def _item(item: Mapping[str, Any], path: str) -> SentMessage:
     """Return the message of an item: of a client, of the model, a call, its result, or reasoning. Raise Refused."""
     content = item.get("content")
     blocks = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
-    role, kind = item.get("role"), item.get("type")
+    role, kind = _text(item, "role"), _text(item, "type")
     if isinstance(blocks, list) and role in INPUT_ROLES:
         fields = {name: value for name, value in item.items() if name not in ("type", "status")}
         return SentMessage({**fields, "content": [_input_block(block) for block in blocks]}, path)

@@ -80,7 +80,7 @@ def _listed(block: Any) -> Iterator[dict[str, Any]]:
     if kind == MEDIA:
         yield {"type": MEDIA, "text": block["text"]}
         return
-    if kind not in TEXT_FIELDS:
+    if not isinstance(kind, str) or kind not in TEXT_FIELDS:
         raise Refused("a content block of an unknown type")
     text = block.get(TEXT_FIELDS[kind])
     if text is None:

@@ -102,6 +102,8 @@ def with_media_marks(value: Any) -> Any:
         return value
     if value.get("type") in MEDIA:
         return {"type": MEDIA_BLOCK, "kind": value["type"], "text": media_part(value, "").text}
+    if value.get("type") == MEDIA_BLOCK:                     # the client's own word
+        value = {**value, "type": f"{MEDIA_BLOCK} of the client"}
     return {key: with_media_marks(entry) for key, entry in value.items()}
 
 
