@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash
-from cachesim.engines.registry import BUILTIN, profiles
+from cachesim.engines.registry import BUILTIN, profiles, rules_of
 from cachesim.engines.rule_outcomes import Outcome, replace_outcome, report_outcomes, variants_of
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
@@ -53,8 +53,11 @@ def survey(file):
     def hear(outcome, others):
         met.setdefault(outcome, set()).update(others)
 
-    rules = report_outcomes(BUILTIN[engine].rules(trace.profile), variants(engine), hear)
-    found = replay(trace, table=rules)
+    rules = report_outcomes(rules_of(trace.profile), variants(engine), hear)
+    try:
+        found = replay(trace, table=rules)
+    except BadInput:                          # a model that this build cannot load
+        return None
     agrees = found.first is None and found.steps_agree + found.steps_undecided == found.steps
     groups = any(len(step.members) > 1 for step in trace.steps)
     wrong = bool(trace.inexact) or any(step.died for step in trace.steps)
@@ -67,7 +70,7 @@ def disagrees(file, outcome, alternative, mode):
     verdict differs; None if nothing differs. Raise any exception of the simulated server."""
     trace = read_trace(file, profiles())
     engine = trace.profile.partition("@")[0]
-    rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, alternative)
+    rules = replace_outcome(rules_of(trace.profile), variants(engine), outcome, alternative)
     classes = trace.classes["steps"] if trace.classes else ()
     events = sum(len(step.events) for step in trace.steps) + sum(len(step.get("ev", ())) for step in classes)
     left = count(ASKED * (100 + events), -1)
