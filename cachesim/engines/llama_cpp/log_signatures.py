@@ -108,6 +108,7 @@ UNLOGGED: Mapping[str, str] = {
     **dict.fromkeys(("LC-WAIT", "LC-CHILDREN-AT", "LC-FILE-EMPTY", "LC-KV-SHARED"), "not logged: in the error"),
     "LC-LORA-FORGET": "not logged: in the cells that the next prompt finds",
     "LC-TASK-VALID": "not logged: in the error",
+    "LC-DISCARD": "not logged: in the error",
     **dict.fromkeys(("LC-TASK-FIRST", "LC-MEDIA-CUT", "LC-MEDIA-LAST", "LC-MEDIA-SIZE", "LC-MEDIA-AGAIN"),
                     "not logged: in the error"),
     "LC-MEDIA-REASON": "not logged: in the checkpoints of the next request",

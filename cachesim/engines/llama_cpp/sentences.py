@@ -85,6 +85,7 @@ PROMPT: dict[str, Say] = {
     "LC-DECODE": _decode,
     "LC-END": _end,
     "LC-SHIFT": _shift,
+    "LC-DISCARD": lambda v, b: v or NoEffect(f"n_discard = {b['n_discard']} is accepted"),
 }
 
 PROMPT_VARIANTS: dict[str, Say] = {

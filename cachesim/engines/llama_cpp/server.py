@@ -113,7 +113,11 @@ class Server(CoreServer):
             request = split_decision(self.core, request, answer)
         if answer.done:
             return answer
-        if not 1 <= request.n_cmpl <= self.core.settings.n_slots:
+        discard = self.core.rules.discard_fit(request.n_discard)
+        if discard.value:
+            answer.fails(400, self.core.decide(discard, None), "discard-out-of-range", n=request.n_discard)
+            answer.done = True
+        elif not 1 <= request.n_cmpl <= self.core.settings.n_slots:
             text = f"Value must be between 1 <= value <= {self.core.settings.n_slots}, but got {request.n_cmpl}"
             answer.fails(400, text, "completions-out-of-range", n=request.n_cmpl, most=self.core.settings.n_slots)
             answer.done = True

@@ -59,7 +59,7 @@ def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
 FLAGS: Mapping[str, RequestFlag] = {
     "task": RequestFlag(lambda name, value: one_of(name, value, TASKS), str),
     "n_keep": RequestFlag(_from(-1), parse_value),
-    "n_discard": RequestFlag(_from(0), parse_value),
+    "n_discard": RequestFlag(_from(-(2**31)), parse_value),
     "n_cache_reuse": RequestFlag(_from(0), parse_value),
     "n_cmpl": RequestFlag(_from(0), parse_value),
     "cancel_after": RequestFlag(_from(0), parse_value),

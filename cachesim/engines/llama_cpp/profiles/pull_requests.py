@@ -13,6 +13,7 @@ from cachesim.engines.llama_cpp.profiles.b10587 import B10587
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import context_shift as shifts
 from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, slot_selection, speculative
@@ -54,6 +55,7 @@ B9518 = replace(
     ckpt_break=make.break_cr7,               # until #24176
     ckpt_create=make.create_cr7,             # until #24176
     marks=prompt_lifecycle.marks_of_spans,           # until #24176
+    discard_fit=shifts.discard_free,         # until b9713
     spec_room=speculative.batch_has_room,           # until #24843
     spec_split=speculative.split_is_not_seen,       # until #24843
     min_step=256,                            # until #24176
@@ -62,6 +64,7 @@ B9518 = replace(
     silent=B9765.silent | {"slot_by_id"},
     ended={
         "min_step": "#24176", "fatal_lines": "#24843", "empty_batch_line": "#24843", "silent.slot_by_id": "#24755",
+        "discard_fit": "b9713",
     },
 )
 

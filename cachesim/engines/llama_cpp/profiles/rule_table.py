@@ -115,6 +115,7 @@ class Rules(RuleSet):
     marks: Callable[[bool], Decision] = prompt_lifecycle.marks_of_any
     slot_like: Callable[[Sequence[int], Sequence[int]], Decision] = slot_selection.like_by_prefix
     prompt_fit: Callable[[int, int, int, bool], Decision] = prompt_lifecycle.refuse_long
+    discard_fit: Callable[[int], Decision] = shifts.discard_checked
     list_kept: Callable[[bool, int], Decision] = prompt_lifecycle.keep_list
     pc_ask: Callable[[int], Decision] = pc.ask_always
     pc_alloc: Callable[[Sequence[pc.EntryFacts], int, int, Limits], Decision] = pc.admit_strict

@@ -96,3 +96,21 @@ def refusal_ignored(p0: int, p1: int) -> Decision:
     """Return False: the result of a removal is not checked for reused blocks, a context shift or rejected drafts. The
     server continues as if the positions were gone."""
     return Decision(False, {"p0": p0, "p1": p1})
+
+
+@rule("LC-DISCARD.CHECKED", Role.FAIL,
+      llama_cpp("tools/server/server-schema.cpp", "n_discard set_hard_limits", "b10068",
+                note="seen on the real b9713, b10068 and b11549"), since="b9713")
+def discard_checked(n_discard: int) -> Decision:
+    """Refuse a request that asks a context shift to discard a negative number of tokens. Return the error text, "" =
+    accepted."""
+    text = f"Field 'n_discard': Value must be between 0 <= value <= 2147483647, but got {n_discard}"
+    return Decision(text if n_discard < 0 else "", {"n_discard": n_discard})
+
+
+# [Gone in llama_cpp@b9765]
+@rule("LC-DISCARD.FREE", Role.FAIL,
+      llama_cpp(CONTEXT, "", "7c158fbb4", note="seen on the real b8929, b9294 and b9538"), until="b9713")
+def discard_free(n_discard: int) -> Decision:
+    """Return "": a request may ask a context shift to discard any number of tokens."""
+    return Decision("", {"n_discard": n_discard})

@@ -44,7 +44,7 @@ def test_a_full_slot_is_shifted_beside_one_with_room():
 
 
 @pytest.mark.parametrize(("build", "n_discard", "shift"), [
-    ("b11549", -7, (255, 4, 0)), ("b6740", 250, (255, 4, 250)), ("b6740", 251, None), ("b8450", -1, None),
+    ("b8916", -7, (255, 4, 0)), ("b6740", 250, (255, 4, 250)), ("b6740", 251, None), ("b8450", -1, None),
 ])  # fmt: skip
 def test_a_shift_of_none_or_all_but_one_of_251_tokens_stays_in_the_list(build, n_discard, shift):
     talk = Talk("A", build, "none", context_shift=True)
@@ -130,3 +130,9 @@ def test_moving_a_cache_without_layers_ends_the_process():
     answer = talk.ask(word("A", 250), 12)
     assert answer.died
     assert "GGML_ASSERT(buffer)" in answer.error
+
+
+@pytest.mark.parametrize(("build", "refused"), [("b9518", False), ("b9765", True), ("b11549", True)])
+def test_a_negative_number_of_tokens_to_discard_is_refused_since_its_fields_have_limits(build, refused):
+    answer = Talk("A", build).ask(word("a", 20), n_discard=-5)
+    assert (answer.status == 400, answer.error_kind == "discard-out-of-range") == (refused, refused)

@@ -20,7 +20,7 @@ OLDER_THAN_HEAD = {
     "rs_split": "LC-RS-SPLIT.ALONE", "spec_room": "LC-SPEC-ROOM.COMMON", "spec_split": "LC-SPEC-SPLIT.NONE",
     "spec_count": "LC-SPEC-COUNT.ALL",
     "context_shift": "LC-SHIFT.POSITIVE", "most_images": 0, "marks": "LC-MARKS.SPANS",
-    "empty_batch_line": "no tokens to decode",
+    "discard_fit": "LC-DISCARD.FREE", "empty_batch_line": "no tokens to decode",
 }
 NOT_LOGGED = {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_by_id"}
 CLONE = {"pc_after_hit": "LC-PC-LOAD.CLONE"}

@@ -34,7 +34,7 @@ def test_a_field_is_read_checked_and_written(name, text, value):
 
 
 @pytest.mark.parametrize(("name", "value", "message"), [
-    ("n_keep", -2, "n_keep is -2, it must be at least -1"), ("n_discard", -1, "n_discard is -1, it must be at least 0"),
+    ("n_keep", -2, "n_keep is -2, it must be at least -1"),
     ("after", -1, "after is -1, it must be at least 0"), ("n_cmpl", -1, "n_cmpl is -1, it must be at least 0"),
     ("n_cache_reuse", -1, "n_cache_reuse is -1, it must be at least 0"), ("cancel_after", -1, "at least 0"),
     ("draft_else", -1, "at least 0"), ("seed", 1, "seed must be true or false"),
