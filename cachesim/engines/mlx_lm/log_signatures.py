@@ -26,7 +26,7 @@ SIGNATURES = (
         "oMLX rejected the stored prefix: no matched block has a usable state of the recurrent layers",
     ), proof=printed_loss),
     Signature("cut-match", ("omlx_cut",), (), (
-        "oMLX cut the stored prefix to {kept} tokens: the last {dropped} matched blocks hold no state",
+        "oMLX cut the stored prefix to {kept} tokens: matched blocks at its end hold no state ({dropped} dropped)",
     ), proof=printed_loss),
     Signature("server-warning", (
         "thread_ended", "studio_clear", "studio_miss", "studio_unsaved", "ollama_restore_failed", "omlx_bad_state",
