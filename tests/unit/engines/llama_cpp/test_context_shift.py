@@ -44,7 +44,7 @@ def test_a_full_slot_is_shifted_beside_one_with_room():
 
 
 @pytest.mark.parametrize(("build", "n_discard", "shift"), [
-    ("b8916", -7, (255, 4, 0)), ("b6740", 250, (255, 4, 250)), ("b6740", 251, None), ("b8450", -1, None),
+    ("b8916", -7, (255, 4, 125)), ("b6740", 250, (255, 4, 250)), ("b6740", 251, None), ("b8450", -1, None),
 ])  # fmt: skip
 def test_a_shift_of_none_or_all_but_one_of_251_tokens_stays_in_the_list(build, n_discard, shift):
     talk = Talk("A", build, "none", context_shift=True)
