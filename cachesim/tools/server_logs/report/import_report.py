@@ -110,7 +110,11 @@ def _result(data: Data) -> Iterator[Text]:
     """Yield the result in a sentence: the prompt tokens evaluated, and those that need not have been."""
     found = data["summary"]
     if not found["requests"]:
-        if any(row["step"] >= 0 for row in data["requests"]):
+        simulated = [row for row in data["requests"] if row["step"] >= 0]
+        is_bounded = any(row["prompt_n"] is not None or row["cache_n"] is not None for row in simulated)
+        if is_bounded:
+            yield Text("Not compared: the log only bounds the prompt lengths.", "yellow")
+        elif simulated:
             yield Text("Not compared: the log shows neither reused nor evaluated tokens.", "yellow")
         else:
             yield Text("Not simulated: the log shows no prompt length.", "yellow")
@@ -119,8 +123,8 @@ def _result(data: Data) -> Iterator[Text]:
     lost = found["lost"]
     total = found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"
-    simulated = sum(row["step"] >= 0 for row in data["requests"])
-    known = "" if total >= simulated else f" in {total} of {counted(simulated, 'request')}, whose counts the log shows"
+    shown = sum(row["step"] >= 0 for row in data["requests"])
+    known = "" if total >= shown else f" in {total} of {counted(shown, 'request')}, whose counts the log shows"
     of = f"{share} of {short(found['tokens'])} prompt tokens evaluated{known}"
     again = f"{of}, {short(lost)} of them re-evaluated"
     if nothing:
