@@ -43,8 +43,9 @@ def campaign(real, seed, tried):
     draw = random.Random(seed)
     parts = draw.choice(list(MODELS))
     opts, window = {**draw_server(draw, parts), "enable_hierarchical_cache": False}, draw.choice([3, 6, 10])
-    theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
     ours = ENGINE.start("sglang@0.5.23", MODELS[parts].format(window), opts, "none")
+    opts["max_running_requests"] = ours.context.server_args.max_running_requests
+    theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
     ours.published_events.start(EventHashing())
     theirs.cache.tree_core.kv_events.record_all_cleared()           # as `reset` does when the server starts
     messages, mine, decodes = [], [], 0
