@@ -111,8 +111,8 @@ def _result(data: Data) -> Iterator[Text]:
     found = data["summary"]
     if not found["requests"]:
         simulated = [row for row in data["requests"] if row["step"] >= 0]
-        is_bounded = any(row["prompt_n"] is not None or row["cache_n"] is not None for row in simulated)
-        if is_bounded:
+        unsized = [row for row in simulated if row["n_tokens"] is None]
+        if any(row["prompt_n"] is not None or row["cache_n"] is not None for row in unsized):
             yield Text("Not compared: the log only bounds the prompt lengths.", "yellow")
         elif simulated:
             yield Text("Not compared: the log shows neither reused nor evaluated tokens.", "yellow")
