@@ -175,7 +175,7 @@ class PrefillAdder:
     def budget(self) -> PrefillBudget:
         """Return what the step can still take."""
         return PrefillBudget(self.rem_input_tokens, rem_chunk_tokens=self.rem_chunk_tokens,
-                             rem_total_tokens=int(min(self.rem_total_tokens, self.cur_rem_tokens)),
+                             rem_total_tokens=min(self.rem_total_tokens, self.cur_rem_tokens),
                              rem_swa_tokens=self.rem_swa_tokens)
 
     def holders(self) -> tuple[int, ...]:
@@ -261,7 +261,7 @@ class PrefillAdder:
         if n and req.is_chunked:
             self.notes.cut(req, first_chunk_limits(args, ask, n))
         elif not n and admitted.value:
-            self.notes.hold(req, slot_limit(args, int(self.rem_total_tokens), None, self.holders()))
+            self.notes.hold(req, slot_limit(args, self.rem_total_tokens, None, self.holders()))
         elif not n:
             chunked = numbers_of(one for one in self.can_run_list if one.is_chunked)
             self.notes.hold(req, refusal_limit(args, ask, admitted, self.holders(), chunked))

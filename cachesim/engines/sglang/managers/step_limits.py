@@ -16,7 +16,7 @@ class PrefillBudget(NamedTuple):
 
     rem_input_tokens: int
     rem_chunk_tokens: int | None
-    rem_total_tokens: int
+    rem_total_tokens: float
     rem_swa_tokens: int | None
 
 
@@ -49,16 +49,16 @@ def order_limit(options: Options, first: int) -> StepLimit:
     return StepLimit(LimitKind.ORDER, option="schedule_policy", value=options.schedule_policy, behind=(first,))
 
 
-def slot_limit(options: Options, free: int, needed: int | None, holders: tuple[int, ...]) -> StepLimit:
+def slot_limit(options: Options, free: float, needed: int | None, holders: tuple[int, ...]) -> StepLimit:
     """Return the limit of a request that lacks slots of full attention. ``holders``: requests that hold slots."""
     return StepLimit(LimitKind.MEMORY, option="max_total_tokens", value=options.max_total_tokens, unit="slots",
-                     needed=needed, free=max(free, 0), behind=holders)
+                     needed=needed, free=max(int(free), 0), behind=holders)
 
 
-def window_limit(options: Options, free: int, needed: int | None, holders: tuple[int, ...]) -> StepLimit:
+def window_limit(options: Options, free: float, needed: int | None, holders: tuple[int, ...]) -> StepLimit:
     """Return the limit of a request that lacks slots of windows."""
     return StepLimit(LimitKind.MEMORY, option="swa_tokens", value=window_slots(options), unit="window slots",
-                     needed=needed, free=max(free, 0), behind=holders)
+                     needed=needed, free=max(int(free), 0), behind=holders)
 
 
 def room_limit(options: Options, budget: PrefillBudget, holders: tuple[int, ...]) -> StepLimit:
@@ -95,7 +95,7 @@ def first_chunk_limits(options: Options, ask: AdmissionCandidate, extend_len: in
     page = ask.page_size
     in_pages = (ask.prefix_len + ask.rem_chunk_tokens // page * page) // page * page - ask.prefix_len
     if extend_len < in_pages and ask.rem_swa_tokens is not None:
-        yield window_limit(options, int(ask.rem_swa_tokens), None, ())
+        yield window_limit(options, ask.rem_swa_tokens, None, ())
     else:
         yield StepLimit(LimitKind.TOKENS, option="chunked_prefill_size", value=options.chunked_prefill_size,
                         unit="tokens")
