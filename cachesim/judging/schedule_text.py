@@ -39,8 +39,13 @@ def _option(limit: Data) -> str:
 def _missing(limit: Data, needed: NumberRange, free: NumberRange, why: str = "") -> str:
     unit = limit["unit"]
     if needed.least is None:
-        return f"{free} {unit} free" if free.least is not None else f"too few {unit} free"
-    return f"{needed} {unit} needed{why}, {free} free"
+        return f"{_units(free, unit)} free" if free.least is not None else f"too few {unit} free"
+    return f"{_units(needed, unit)} needed{why}, {free} free"
+
+
+def _units(number: NumberRange, unit: str) -> str:
+    """Return a number with its unit, which is given in the plural."""
+    return f"{number} {unit.removesuffix('s') if number == (1, 1) else unit}"
 
 
 LIMITS: Mapping[str, Callable[[Data, NumberRange, NumberRange], str]] = {
@@ -142,7 +147,8 @@ def _limits(same: EqualSteps, preemption: str) -> Iterator[str]:
     groups: dict[str, list[int]] = {}
     for request, what, limits in _found(same):
         if request in taken and what == "waits":
-            what = preemption
+            behind = limits[0]["behind"]
+            what = f"{preemption} for {_numbers(behind)}" if behind else preemption
         ranges = [number_range(one[name] for one in limits) for name in ("needed", "free")]
         groups.setdefault(f"{what}: {limit_text(limits[0], *ranges)}", []).append(request)
     for text, requests in groups.items():
@@ -159,6 +165,21 @@ def _found(same: EqualSteps) -> Iterator[tuple[int, str, list[Data]]]:
             yield run["request"], "cut", [step["runs_in_step"][at]["cut_by"][place] for step in same.steps]
     for at, wait in enumerate(first["waits_in_step"]):
         yield wait["request"], "waits", [step["waits_in_step"][at] for step in same.steps]
+
+
+def summary(schedule: Data) -> str:
+    """Return the number of steps and tokens, and who waited and gave up memory how often."""
+    steps = schedule["scheduled"]
+    requests = schedule["by_request"]
+    parts = [counted(len(steps), "step"), counted(sum(step["step_tokens"] for step in steps), "token")]
+    waiting = [one for one in requests if one["waited"]]
+    if waiting:
+        waited = sum(one["waited"] for one in waiting)
+        parts.append(f"{counted(len(waiting), 'request')} waited {counted(waited, 'step')}")
+    taken = sum(one["preemptions"] for one in requests)
+    if taken:
+        parts.append(f"{schedule['preemption_word']} {counted(taken, 'time')}")
+    return ", ".join(parts)
 
 
 def wait_text(wait: Data) -> str:

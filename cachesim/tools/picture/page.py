@@ -23,6 +23,7 @@ from cachesim.tools.picture.report_html import report_html
 from cachesim.tools.picture.run_text import RunText
 from cachesim.tools.picture.scene import Scene
 from cachesim.tools.picture.shown import PictureOptions
+from cachesim.tools.picture.steps_chart import steps_html
 from cachesim.tools.picture.timeline import script, style, timeline
 
 
@@ -40,7 +41,7 @@ def page(scenes: Sequence[Scene], shown: PictureOptions, told: Sequence[Captione
         lead=f'<p class="lead">{markup(shown.note)}</p>' if shown.note else "",
         verdicts="".join(one.verdict(len(runs) == 1) for one in runs),
         texts="".join(f'<p class="{kind}">{markup(text)}</p>' for kind, text in texts if text),
-        engines=bars_html(scenes), report="".join(_report(shown, first.title)),
+        engines=bars_html(scenes), steps=steps_html(shown.schedules), report="".join(_report(shown, first.title)),
         timeline=timeline(scenes, told, [one.around() for one in runs]), command=markup(shown.command), script=script(),
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 class PictureOptions(NamedTuple):
     """Additions to a picture: the command that reproduces it, the result in a sentence, the request that a page is
-    about (None = all), a name for each run (() = their rule sets, equal ones in one picture), and the reports of the
-    command in short and with -v, in their form for terminals."""
+    about (None = all), a name for each run (() = their rule sets, equal ones in one picture), the reports of the
+    command in short and with -v, in their form for terminals, and the data of runs whose steps are shown."""
 
     command: str = ""
     note: str = ""
@@ -19,3 +19,4 @@ class PictureOptions(NamedTuple):
     names: Sequence[str] = ()
     report: RenderableType | None = None
     verbose: RenderableType | None = None
+    schedules: Sequence[Mapping[str, Any]] = ()

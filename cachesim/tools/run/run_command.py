@@ -128,7 +128,8 @@ def run(args: Namespace) -> int:
         from cachesim.tools.run.run_table import failures_report
 
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
-        write_pictures(pictures, pictured, PictureOptions(report=failures_report(found)))
+        schedules = found if args.steps else []
+        write_pictures(pictures, pictured, PictureOptions(report=failures_report(found), schedules=schedules))
     if publication is not None and runs:
         publication.write(runs[0][0])
     return exits.worst([*codes, exit_code(found, args.as_expected), real_code(compared)])

@@ -10,7 +10,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.layout import FittedRenderable, WholeTable, lean_table
 from cachesim.judging.equal_outcomes import short_names
-from cachesim.judging.schedule_text import EqualSteps, equal_steps, limits_text, runs_text, wait_text
+from cachesim.judging.schedule_text import EqualSteps, equal_steps, limits_text, runs_text, summary, wait_text
 
 Data = Mapping[str, Any]
 ROWS = 40               # rows of a table without -v
@@ -35,21 +35,6 @@ def _schedule(group: Sequence[Data], verbose: int) -> RenderableType:
     if schedule is None:
         return Group(Text(f"{name}: its server does not schedule steps"), "")
     return Group(Text(f"{name}: {summary(schedule)}", "bold"), *_tables(schedule, verbose), "")
-
-
-def summary(schedule: Data) -> str:
-    """Return the number of steps and tokens, and who waited and gave up memory how often."""
-    steps = schedule["scheduled"]
-    requests = schedule["by_request"]
-    parts = [counted(len(steps), "step"), counted(sum(step["step_tokens"] for step in steps), "token")]
-    waiting = [one for one in requests if one["waited"]]
-    if waiting:
-        waited = sum(one["waited"] for one in waiting)
-        parts.append(f"{counted(len(waiting), 'request')} waited {counted(waited, 'step')}")
-    taken = sum(one["preemptions"] for one in requests)
-    if taken:
-        parts.append(f"{schedule['preemption_word']} {counted(taken, 'time')}")
-    return ", ".join(parts)
 
 
 def _tables(schedule: Data, verbose: int) -> Iterator[RenderableType]:
