@@ -189,6 +189,8 @@ class Engine:
     command: Callable[[], CommandTable | None] = lambda: None
     # lines on what the server derives from its options and model when it starts
     derived: Callable[[RuleSet, Mapping[str, Option]], Sequence[str]] = lambda rules, given: ()
+    # raise BadInput for options with which the real server does not start, although its classes take them
+    check_start: Callable[[RuleSet, str, Mapping[str, Option]], None] = lambda rules, model, given: None
     # sentences about flags that change answers or end the process with a model
     cautions: Callable[[RuleSet, str, Mapping[str, Option]], Sequence[str]] = lambda rules, model, given: ()
     chat_bodies: Callable[[str], ChatBodies] = bodies_as_sent      # how the server of a rule set reads bodies, by name

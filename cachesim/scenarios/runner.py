@@ -20,7 +20,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step, at_once
-from cachesim.scenarios.server_settings import server_options
+from cachesim.scenarios.server_settings import assumed_options
 
 Waiting = dict[int, tuple[Request, Answer]]
 """Unanswered requests, by the number of their step."""
@@ -132,11 +132,15 @@ class ScenarioStage:
         self.folder = folder
         self.watcher = watcher
         self.log = Log(before)
-        self.engine, self.options = engine_of(profile), server_options(scenario)
+        self.engine, self.options = engine_of(profile), dict(scenario.server)
+        self.assumed = assumed_options(scenario)
         self._start()
 
     def _start(self) -> None:
-        self.server = self.engine.start(self.rules, self.scenario.model, self.options, self.mode, self.log)
+        rules = self.engine.rules(self.rules) if isinstance(self.rules, str) else self.rules
+        self.engine.check_start(rules, self.scenario.model, self.options)
+        options = {**self.assumed, **self.options}
+        self.server = self.engine.start(self.rules, self.scenario.model, options, self.mode, self.log)
         self.watcher.started(self.server)
 
     def send(self, first: int, group: Sequence[Step]) -> None:

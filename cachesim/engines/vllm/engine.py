@@ -10,6 +10,7 @@ from cachesim.engines.shared.engine_face import (
     bodies_of,
     classes_of,
     command_of,
+    layers_of,
     log_of,
     memory_of,
     say_of,
@@ -41,6 +42,19 @@ def _resolved(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[s
     return resolved(rules, spec, given)
 
 
+def _check_start(rules: RuleSet, model: str, given: Mapping[str, Any]) -> None:
+    """Raise BadInput for a given pool that does not hold a request of the maximum length."""
+    if "num_gpu_blocks" not in given:
+        return
+    from cachesim.engines.vllm.kv_cache_planning import check_enough_kv_cache_memory, get_kv_cache_config
+    from cachesim.engines.vllm.profiles import Rules
+
+    assert isinstance(rules, Rules)
+    spec = layers_of(model, rules).spec
+    opts = options(_resolved(rules, spec, {**rules.defaults, **given}))
+    check_enough_kv_cache_memory(opts, get_kv_cache_config(rules, opts, spec))
+
+
 PACKAGE = __name__.rpartition(".")[0]
 PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
@@ -49,6 +63,7 @@ ENGINE = Engine(
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
     derived=_derived,
+    check_start=_check_start,
     chat_bodies=bodies_of(PACKAGE),
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b|"
           r"\bnum_gpu_blocks\b|\bpreempt|gpu_memory_utilization|\bkv cache usage\b|prompt_tokens_details|"

@@ -192,6 +192,26 @@ def _admission_cap(rules: Rules, opts: Options, group: KVCacheGroupSpec, max_mod
     ))  # fmt: skip
 
 
+def check_enough_kv_cache_memory(opts: Options, config: KVCacheConfig) -> None:
+    """Raise BadInput if a maximum length is given and the pool, beside the null block, does not hold a request of it:
+    the server does not start then, although its scheduler would run."""
+    if not opts.max_model_len:
+        return
+    groups = config.kv_cache_groups
+    max_model_len = config.max_model_len
+    inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
+    states = (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens
+    needed = 0
+    for group in groups:
+        blocks = -(-max_model_len // group.block_size)
+        if group.kind == "mamba":
+            blocks = min(blocks, states)
+        needed += min(blocks, group.max_admission_blocks_per_request or blocks)
+    if needed >= opts.num_gpu_blocks:
+        raise BadInput(f"the server does not start: a request of max_model_len, {max_model_len} tokens, needs {needed} "
+                       f"blocks, and {opts.num_gpu_blocks - 1} are usable", hint="num_gpu_blocks")  # fmt: skip
+
+
 def _check_offload(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
     """Raise BadInput for CPU offload in a version, or with groups, for which it is not modelled, and for sizes with
     which the server does not start. ``unit``: tokens of a hash."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import present_name
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import AnswerCollector, play
@@ -37,3 +38,16 @@ def test_a_size_that_is_given_is_not_assumed() -> None:
     case = from_line("P9", model="GA", profiles=("sglang@0.5.23",), server=given)
     assert assumed_options(case).keys() == {"max_mamba_cache_size"}
     assert not assumed_options(from_line("P9", model="GA"))
+
+
+@pytest.mark.parametrize(("given", "starts"), [
+    ({"num_gpu_blocks": 512}, True), ({"num_gpu_blocks": 512, "max_model_len": 8176}, True),
+    ({"num_gpu_blocks": 512, "max_model_len": 8177}, False), ({"max_model_len": 32768}, True),
+])  # fmt: skip
+def test_a_given_pool_below_the_given_context_does_not_start(given: dict[str, int], starts: bool) -> None:
+    case = from_line("P9", model="AAAA", profiles=("vllm@0.33.0",), server=given)
+    if starts:
+        assert play(case, "vllm@0.33.0", "none").events
+        return
+    with pytest.raises(BadInput, match="does not start: a request of max_model_len, 8177 tokens, needs 512 blocks"):
+        play(case, "vllm@0.33.0", "none")
