@@ -202,8 +202,10 @@ class Scheduler:
         if not self.notes.is_recorded:
             return
         limits = tuple(chunk_limits(
-            self.vllm_config.options, stages, self.vllm_config.kv_cache_config.block_size))
-        if stages.scheduled:
+            self.vllm_config.options, stages, self.vllm_config.kv_cache_config.block_size, self.max_model_len))
+        if stages.in_model_len <= 0:                    # the token in flight is the last one that the model allows
+            self.notes.hold(request, None)
+        elif stages.scheduled:
             self.notes.cut(request, limits)
         else:
             self.notes.hold(request, limits[-1] if limits else None)

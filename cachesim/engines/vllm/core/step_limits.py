@@ -75,7 +75,7 @@ def block_limit(options: Options, refusal: BlockRefusal, holders: tuple[int, ...
     return StepLimit(kind, option=option, value=value, unit="blocks", needed=needed, free=refusal.free, behind=holders)
 
 
-def chunk_limits(options: Options, stages: ChunkStages, block_size: int) -> Iterator[StepLimit]:
+def chunk_limits(options: Options, stages: ChunkStages, block_size: int, max_model_len: int) -> Iterator[StepLimit]:
     """Yield every limit that took tokens from a chunk. ``block_size``: tokens of a block of states."""
     allowed = min(stages.wanted, stages.cap or stages.wanted, stages.token_budget)
     if 0 < stages.cap <= stages.token_budget and stages.cap < stages.wanted:
@@ -83,7 +83,7 @@ def chunk_limits(options: Options, stages: ChunkStages, block_size: int) -> Iter
     elif allowed < stages.wanted:
         yield token_limit(options)
     if stages.in_model_len < allowed:
-        yield StepLimit(LimitKind.LENGTH, option="max_model_len", value=options.max_model_len, unit="tokens")
+        yield StepLimit(LimitKind.LENGTH, option="max_model_len", value=max_model_len, unit="tokens")
     if stages.split < stages.in_model_len:
         yield StepLimit(LimitKind.STATE_END, option="mamba_cache_mode", value=options.mamba_cache_mode, unit="tokens",
                         needed=block_size)
