@@ -15,6 +15,7 @@ from typing import Any, Iterable, Mapping
 from cachesim.base import pool
 from cachesim.engines import registry, rule_files
 from cachesim.engines.base import Request
+from cachesim.engines.rule import RULES
 from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.scenarios.schema import Step
 
@@ -67,6 +68,15 @@ def forget_engines(patch: Any) -> None:
         patch.setattr(registry.ENGINES, name, value)
     patch.setattr(rule_files, "_files", {})
     patch.setattr(pool, "_init_calls", [])
+
+
+def restore_rules(before: Mapping[str, Any]) -> None:
+    """Give every id of a rule the rule that it had ``before``. Rules of the package that were imported meanwhile stay:
+    their modules are not imported again."""
+    for name, rule in [*RULES.items()]:
+        if not rule.__module__.startswith("cachesim."):
+            del RULES[name]
+    RULES.update(before)
 
 
 def absent(path: Path) -> str:

@@ -20,7 +20,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.playground.case import answer
 from tests.docs.block_cache_page import PAGE, ROOT, entry_points, files, install, renewed, with_outputs
-from tests.shared import forget_engines
+from tests.shared import forget_engines, restore_rules
 
 TEXT = PAGE.read_text("utf-8")
 FILES = files(TEXT)
@@ -45,8 +45,7 @@ def site(tmp_path, monkeypatch):
     assert all(engine.profiles for engine in registry.BUILTIN.values())     # their rules are known before and after
     rules = dict(RULES)
     yield tmp_path
-    RULES.clear()
-    RULES.update(rules)
+    restore_rules(rules)
     for name in FILES:
         sys.modules.pop(name.removesuffix(".py"), None)
 

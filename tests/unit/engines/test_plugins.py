@@ -15,7 +15,7 @@ from cachesim.engines import plugins, registry
 from cachesim.engines.llama_cpp.history import NEWEST
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.rule import RULES
-from tests.shared import ROOT, forget_engines
+from tests.shared import ROOT, forget_engines, restore_rules
 
 GOOD = """
 from dataclasses import replace
@@ -58,8 +58,7 @@ def site(tmp_path, monkeypatch):
     assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
     before, modules = dict(RULES), set(sys.modules)
     yield tmp_path
-    RULES.clear()
-    RULES.update(before)
+    restore_rules(before)
     for name in set(sys.modules) - modules:
         if not name.startswith("cachesim."):
             del sys.modules[name]

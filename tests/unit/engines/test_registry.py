@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines import registry
 from cachesim.engines.registry import BUILTIN, ENGINES, Engines, ProfileView
 from cachesim.engines.rule import RULES, Decision, Role, rule
-from tests.shared import forget_engines
+from tests.shared import forget_engines, restore_rules
 
 NAMES = ["llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang"]
 OLD = ENGINES["llama_cpp"].profiles["llama_cpp@b10587"]
@@ -22,8 +22,7 @@ def engines():
     """A registry that knows the built-in engines alone."""
     before = dict(RULES)
     yield Engines()
-    RULES.clear()
-    RULES.update(before)
+    restore_rules(before)
 
 
 def test_the_built_in_engines_are_known_by_name(engines):

@@ -17,7 +17,7 @@ from cachesim.cli.main import main
 from cachesim.engines import registry, rule_files
 from cachesim.engines.rule import RULES
 from cachesim.tools.server_logs.lines import recognise
-from tests.shared import ROOT, forget_engines
+from tests.shared import ROOT, forget_engines, restore_rules
 from tests.unit.cli.test_commands import SEED, call, call_json
 
 pytestmark = pytest.mark.long
@@ -51,8 +51,7 @@ def fresh(monkeypatch):
     assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
     before = dict(RULES)
     yield
-    RULES.clear()
-    RULES.update(before)
+    restore_rules(before)
 
 
 @pytest.fixture

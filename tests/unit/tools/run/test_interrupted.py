@@ -9,7 +9,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.engines.rule import RULES
-from tests.shared import forget_engines
+from tests.shared import forget_engines, restore_rules
 from tests.unit.tools.run.stopping_rules import stopping_rules
 
 LINE = ["S40.A30/S.B30/S.A", "--model", "A"]
@@ -21,8 +21,7 @@ def fresh(monkeypatch):
     forget_engines(monkeypatch)
     before = dict(RULES)
     yield
-    RULES.clear()
-    RULES.update(before)
+    restore_rules(before)
 
 
 def test_the_requests_that_are_answered_are_shown(capsys, tmp_path):
