@@ -74,7 +74,7 @@ def restore_rules(before: Mapping[str, Any]) -> None:
     """Give every id of a rule the rule that it had ``before``. Rules of the package that were imported meanwhile stay:
     their modules are not imported again."""
     for name, rule in [*RULES.items()]:
-        if not rule.__module__.startswith("cachesim."):
+        if not str(rule.__module__).startswith("cachesim."):
             del RULES[name]
     RULES.update(before)
 
