@@ -134,14 +134,6 @@ def test_tokens_that_a_cancelled_request_did_not_reach_are_not_re_evaluated():
     assert one.re_evaluated == one.ledger.best == one.answer.prompt_n == 64
 
 
-def test_a_request_that_was_not_evaluated_re_evaluates_nothing():
-    """It waits for blocks until its client leaves, or forever."""
-    for leaves in ("", "{cancel_after=0}"):
-        first, last = judged("A40>1/A.B200" + leaves, "vllm@0.33.0", num_gpu_blocks=12, max_model_len=400)
-        assert (first.slot, first.answer.done) == (SlotAtLaunch(0, 0), True)
-        assert (last.slot, last.answer.done, last.answer.prompt_n, last.ledger) == (None, False, 0, NOTHING)
-
-
 def test_what_stood_before_a_shift_is_what_was_evaluated():
     request = Request((1, 2, 3), 3)
     whole = Answer(0, tokens=[4, 5, 6], slot_tokens=(1, 2, 3, 4, 5))

@@ -107,7 +107,7 @@ def test_a_hang_up_in_the_prompt_needs_one_chunk(tmp_path):
 
 SPOILT = [
     ("n_keep = -1", "n_keep = -2", ":19: n_keep is -2"),
-    ("n_discard = 5", "n_discard = -5", ":20: n_discard is -5"),
+    ("n_discard = 5", "n_discard = 5.5", ":20: n_discard must be an integer"),
     ("n_cache_reuse = 8", "n_cache_reus = 8", ":21: unknown key 'n_cache_reus' (did you mean 'n_cache_reuse'?)"),
     ('answers = ["s"]', 'answers = ["s", "s"]', ":23: answers has 2 entries, expected at most 1: "),
     ('answers = ["s"]', 'answers = ["s[:3]"]', ":23: every completion has 6 tokens"),

@@ -107,7 +107,7 @@ def test_states_of_some_layers_can_be_rolled_back(model, can):
     ("A", "b4579", {"spec_type": "draft-mtp"}, "spec_type 'draft-mtp' is not in llama_cpp@b4579 (b4579)"),
     ("A", "b11549", {"spec_type": "draft-simple,draft-mtp"},
      "spec_type 'draft-simple,draft-mtp' is not simulated: both would use one draft context"),
-    ("I8", "b9765", {}, "model 'I8' (index rows) is simulated from b10809 on, not for llama_cpp@b9765 (b9765)"),
+    ("I8", "b9765", {}, "model 'I8' (index rows) is simulated from b10566 on, not for llama_cpp@b9765 (b9765)"),
     ("GA", "b4265", {}, f"model 'GA' ({KIND_WORDS['H']}) cannot be loaded by llama_cpp@b4265 (b4265)"),
     ("I8", "b11549", {"cache_type_k": "q8_0"},
      "the server does not start: index rows need one type of K and V rows, not q8_0 and f16"),
