@@ -39,7 +39,8 @@ def _parsed(body: Body, reading: ChatBodies, use: TemplateUse) -> Body:
     body = replace(_with_tools(body, reading), sent={})
     if reading.messages is None or messages is None:
         return body
-    return _with_chat(body, reading.messages(messages, use, body.parameters))
+    parsed = reading.messages(messages, use, body.parameters)
+    return _with_chat(body, parsed, messages if body.form == CHAT else ())
 
 
 def _with_tools(body: Body, reading: ChatBodies) -> Body:
@@ -107,14 +108,23 @@ def with_media_marks(value: Any) -> Any:
     return {key: with_media_marks(entry) for key, entry in value.items()}
 
 
-def _with_chat(body: Body, parsed: ParsedChat) -> Body:
-    """Return a body with the messages that its template receives."""
+def _with_chat(body: Body, parsed: ParsedChat, sent: Sequence[SentMessage]) -> Body:
+    """Return a body with the messages that its template receives. ``sent``: messages that the body contains in the form
+    of OpenAI's chat API; those that the server does not change keep their parts."""
     sources = _parts_by_root(body.messages)
-    fields = {message.path: message.fields for message in body.messages}
+    known = {message.path: message for message in body.messages}
+    same = {one.path: one.message for one in sent}
     read = [*parsed.messages, *([] if parsed.continued is None else [parsed.continued])]
+    messages = []
+    for one in read:
+        before = known.get(one.path)
+        if before is not None and same.get(one.path) == one.message:
+            messages.append(before)
+        else:
+            messages.append(_placed(one, sources, before.fields if before is not None else ""))
     return replace(
         body,
-        messages=[_placed(one, sources, fields.get(one.path, "")) for one in read],
+        messages=messages,
         chat=[for_template(one.message) if one.is_refused else dict(one.message) for one in read],
         opens_answer=parsed.opens_answer,
         continued=None if parsed.continued is None else parsed.way,
