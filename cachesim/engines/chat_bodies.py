@@ -5,7 +5,7 @@ The records are those of OpenAI's chat API. A body of another API is first conve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Callable, Mapping, Sequence
 
@@ -26,6 +26,13 @@ class SentMessage:
     path: str                          # its path in the body
     places: tuple[str, ...] = ()       # paths of the values that it was made from, () = its path
     is_refused: bool = False           # the server refuses it; it is as the client sent it
+
+    def parsed(self, parse: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> SentMessage:
+        """Return the message as ``parse`` makes it, which raises Refused for a message that the server refuses."""
+        try:
+            return replace(self, message=parse(self.message))
+        except Refused:
+            return replace(self, is_refused=True)
 
 
 @dataclass(frozen=True, slots=True)

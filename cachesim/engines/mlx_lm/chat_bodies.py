@@ -6,7 +6,6 @@ Source: mlx-lm mlx_lm/server.py process_message_content (0.32.2, read). Earlier 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
 from cachesim.engines.chat_bodies import ChatBodies, ParsedChat, Refused, SentMessage, TemplateUse
@@ -50,12 +49,7 @@ def _call(call: Any) -> Any:
 
 def mlx_messages(chat: Sequence[SentMessage], use: TemplateUse, fields: Mapping[str, Any]) -> ParsedChat:
     """Return the messages of a chat as the template receives them."""
-    found: list[SentMessage] = []
-    for one in chat:
-        try:
-            found.append(replace(one, message=parsed_message(one.message)))
-        except Refused:
-            found.append(replace(one, is_refused=True))
+    found = [one.parsed(parsed_message) for one in chat]
     return ParsedChat(tuple(found))
 
 

@@ -113,12 +113,7 @@ def parsed_arguments(text: str) -> dict[str, Any]:
 def sglang_messages(chat: Sequence[SentMessage], use: TemplateUse, fields: Mapping[str, Any]) -> ParsedChat:
     """Return the messages of a chat as the template receives them. An answer at the end is one of the user, unless the
     client asks to continue it."""
-    found: list[SentMessage] = []
-    for one in chat:
-        try:
-            found.append(replace(one, message=parsed_message(one.message, use)))
-        except Refused:
-            found.append(replace(one, is_refused=True))
+    found = [one.parsed(lambda message: parsed_message(message, use)) for one in chat]
     last = found[-1].message if found else {}
     if last.get("role") != "assistant" or not isinstance(last.get("content"), str):
         return ParsedChat(tuple(found))

@@ -138,14 +138,6 @@ def as_written(value: Any) -> Any:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
-def _as_template_sees(sent: SentMessage, use: TemplateUse) -> SentMessage:
-    """Return a message as the template receives it; one that the server refuses as it was sent."""
-    try:
-        return replace(sent, message=parsed_message(sent.message, use))
-    except Refused:
-        return replace(sent, is_refused=True)
-
-
 def _with_roles(chat: Sequence[SentMessage], use: TemplateUse) -> list[SentMessage]:
     """Return the messages with the roles that the template knows: developer becomes system, and a system message that
     the template does not read is put in front of the next message."""
@@ -205,7 +197,7 @@ def ik_messages(chat: Sequence[SentMessage], use: TemplateUse, fields: Mapping[s
 
 def _parsed(chat: Sequence[SentMessage], use: TemplateUse) -> list[SentMessage]:
     """Return messages with their roles and values as the template receives them."""
-    return _with_roles([_as_template_sees(one, use) for one in chat], use)
+    return _with_roles([one.parsed(lambda message: parsed_message(message, use)) for one in chat], use)
 
 
 def _continued_content(content: Any, between: str) -> str:

@@ -162,12 +162,7 @@ def _joined(content: Any) -> str:
 
 def vllm_messages(chat: Sequence[SentMessage], use: TemplateUse, fields: Mapping[str, Any]) -> ParsedChat:
     """Return the messages of a chat as the template receives them."""
-    found: list[SentMessage] = []
-    for one in chat:
-        try:
-            found.append(replace(one, message=parsed_message(one.message, use)))
-        except Refused:
-            found.append(replace(one, is_refused=True))
+    found = [one.parsed(lambda message: parsed_message(message, use)) for one in chat]
     if any(one.message.get("role") == "developer" for one in found) and not knows_developer(use):
         found = _with_system(found)
     if fields.get("continue_final_message") is True and found and isinstance(found[-1].message.get("content"), str):
