@@ -6,7 +6,7 @@ A text is what people paste: a command line, a file that starts containers, with
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.build_names import resolve_name
@@ -16,6 +16,7 @@ _TAG = re.compile(r"(?:^|[-_])(?:v?(?P<version>\d+\.\d+[\w.]*)|b(?P<build>\d{2,9
 _CHART = re.compile(r"^[ \t-]*repository:[ \t]*[\"']?([\w./-]+)[\"']?[ \t]*(?:#[^\n]*)?\n(?:[ \t]*pullPolicy:[^\n]*\n)?"
                     r"[ \t]*tag:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)  # fmt: skip
 _NUMBERS = re.compile(r"\d+")
+_WORD = re.compile(r"[\w./:-]+")
 
 
 class NamedVersion(NamedTuple):
@@ -38,26 +39,38 @@ def named_version(text: str, engine: Engine) -> NamedVersion | None:
     image, or by a line of a log. A tag without a version counts if nothing else names one. None without any."""
     names = "|".join(map(re.escape, dict.fromkeys((*engine.command_table.images, engine.recorded.name, engine.name))))
     package = re.compile(rf"(?<![\w./-])({names})(?:\[[\w,-]*\])?(?:==|@)v?(\d+\.\d[\w.]*)", re.IGNORECASE)
-    log = re.compile(rf"\b({names})[\w ]*? version:? ?v?(\d+\.\d+[\w.]*)", re.IGNORECASE)
+    log = re.compile(rf"\b({names})[\w ]{{0,40}}? version:? ?v?(\d+\.\d+[\w.]*)", re.IGNORECASE)
     for pattern in (package, log):
         if found := pattern.search(text):
             return NamedVersion(_plain(found[2]), found[0])
-    image = re.compile(rf"(?<![\w.-])(?:[\w.-]+(?::\d+)?/)*[\w.-]*(?:{names})[\w./-]*:(\w[\w.-]*)", re.IGNORECASE)
-    tagged = [*image.finditer(text), *(found for found in _CHART.finditer(text) if re.search(names, found[1], re.I))]
-    tags = [(found[found.lastindex or 1], found[0]) for found in tagged]
-    for tag, words in tags:
-        if found := _TAG.search(tag):
-            return NamedVersion(_plain(found["version"] or f"b{found['build']}"), _one_line(words))
-    return next((NamedVersion("", _one_line(words)) for tag, words in tags if not tag.isdigit()), None)
+    tagged = [image for image in _images(text) if re.search(names, image.name, re.IGNORECASE)]
+    for image in tagged:
+        if found := _TAG.search(image.tag):
+            return NamedVersion(_plain(found["version"] or f"b{found['build']}"), image.words)
+    return next((NamedVersion("", image.words) for image in tagged if not image.tag.isdigit()), None)
+
+
+class TaggedImage(NamedTuple):
+    """An image of a container with its tag, and the words that name both."""
+
+    name: str
+    tag: str
+    words: str
+
+
+def _images(text: str) -> Iterator[TaggedImage]:
+    """Yield the tagged images of a text: those in one word, then those that a chart names on two lines."""
+    for word in _WORD.findall(text):
+        name, _, tag = word.rpartition(":")
+        if name and tag[:1].isalnum() and "/" not in tag:
+            yield TaggedImage(name, tag, word)
+    for found in _CHART.finditer(text):
+        yield TaggedImage(found[1], found[2], f"{found[1]}:{found[2]}")
 
 
 def _plain(version: str) -> str:
     """Return a version without the dot of a sentence, and without what a build adds to it."""
     return version.partition("+")[0].rstrip(".")
-
-
-def _one_line(words: str) -> str:
-    return ":".join(re.findall(r"(?:repository|tag):[ \t]*[\"']?([\w./-]+)", words)) or words
 
 
 def rules_for(engine: Engine, named: NamedVersion) -> ChosenRules | None:
