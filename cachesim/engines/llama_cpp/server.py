@@ -114,8 +114,10 @@ class Server(CoreServer):
         if answer.done:
             return answer
         discard = self.core.rules.discard_fit(request.n_discard)
+        if request.n_discard < 0:
+            self.core.decide(discard, None)
         if discard.value:
-            answer.fails(400, self.core.decide(discard, None), "discard-out-of-range", n=request.n_discard)
+            answer.fails(400, discard.value, "discard-out-of-range", n=request.n_discard)
             answer.done = True
         elif not 1 <= request.n_cmpl <= self.core.settings.n_slots:
             text = f"Value must be between 1 <= value <= {self.core.settings.n_slots}, but got {request.n_cmpl}"
