@@ -89,6 +89,7 @@ PROMPT: dict[str, Say] = {
 }
 
 PROMPT_VARIANTS: dict[str, Say] = {
+    "LC-DISCARD.FREE": lambda v, b: NoEffect(f"n_discard = {b['n_discard']} is accepted: the build does not check it"),
     "LC-SHIFT.SHARED": lambda v, b: v or NoEffect("context shift allowed: the prompt is not shared"),
     "LC-MARKS.CHAT": lambda v, b: _marks(v, b) if not v else NoEffect("user messages are known from the chat template"),
 }
