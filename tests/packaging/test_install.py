@@ -135,7 +135,7 @@ def test_the_command_of_a_message_installs_what_was_missing(environment, checkou
 
 def test_every_message_with_a_command_is_listed():
     modules = [path for path in (ROOT / "cachesim").rglob("*.py") if path.name != "extras.py"]
-    named = [one for path in modules for one in re.findall(r'install_command\("?(\w+)"?\)', path.read_text("utf-8"))]
+    named = [one for path in modules for one in re.findall(r'install_command\("?([\w-]+)"?\)', path.read_text("utf-8"))]
     assert set(named) == set(MESSAGES)
     others = {path.name for path in modules if re.search(r"pip install|\buv ", path.read_text("utf-8"))}
     servers = {"affected_versions.py", "judged_loss.py", "program_text.py"}

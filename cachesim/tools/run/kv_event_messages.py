@@ -13,7 +13,6 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.extras import install_command
 
-EXTRA = "kv-events"
 MSGPACK = ".msgpack"
 NUMBER_BYTES = 8
 
@@ -55,4 +54,4 @@ def check_msgspec() -> None:
     try:
         import msgspec as _  # noqa: F401
     except ModuleNotFoundError:
-        raise BadInput("msgpack files need the package msgspec", hint=install_command(EXTRA)) from None
+        raise BadInput("msgpack files need the package msgspec", hint=install_command("kv-events")) from None
