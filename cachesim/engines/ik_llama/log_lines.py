@@ -256,6 +256,6 @@ GRAMMAR = LogGrammar(LINES, MEANINGS, memory=memory, signs=(
     "restored context checkpoint took", "MiB, took ",
 ), words=("task error id_multi=",), common=frozenset({"cut_off", "in_full", "media_encode", "release", "total_time"}),
     starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
-    warnings=WARNINGS, verdicts=VERDICTS,
+    warnings=WARNINGS, verdicts=VERDICTS, is_sim_symmetric=True,
     end_slack=1, same_tokens=("prefix", "n_past", "n_past_prompt"), signatures=SIGNATURES, unlogged=UNLOGGED,
     end=5)  # fmt: skip

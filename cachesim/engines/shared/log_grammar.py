@@ -127,6 +127,7 @@ class LogGrammar:
     constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
     # share of the slot that a prompt keeps, below which the server may load an entry of the prompt cache
     loads_below: float = 2.0
+    is_sim_symmetric: bool = False       # f_sim is the Dice coefficient of prompt and slot, not a share of the prompt
     # tokens that a slot may hold after a request beyond the prompt and all but the last generated token
     end_slack: int = 0
     # kind of line and two of its numbers, which are equal if prompt and slot have the same tokens; () = they always do

@@ -48,12 +48,12 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
         return
     if known is not None and known.high is not None:          # printed, or the slot was never used
         if known.high and not loaded and _is_kept(choice, grammar):
-            add_shares(choice, found)
+            add_shares(choice, found, grammar)
         return
     if loaded:
         failed = "pc_load_failed"
         if not request.of_cache(failed) and not may_hide(grammar, sieve, loaded[-1].head, (failed,)):
-            _loaded(request, found, loaded[-1])
+            _loaded(request, found, loaded[-1], grammar)
         return
     for line in request.similar[-1:]:
         if line.kind == "slot_skip_empty":
@@ -67,7 +67,7 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
     shares = choice if choice.kind == "slot_by_lcp" else next(iter(request.of_cache("pc_search")), None)
     is_same = known is None or (shares is not None and _is_kept(shares, grammar))
     if shares is not None and is_same and "lcs" not in shares.read.line.template:    # else a common substring
-        add_shares(shares, found)
+        add_shares(shares, found, grammar)
     held, saved = found.get("held"), [line.number_of("n_tokens") or 0 for line in request.of_cache("pc_save")]
     if held is not None and any(n < held.low or n > (held.high or n) for n in saved):
         found.drop("lcp", "held")                             # the launch is that of another server
@@ -95,15 +95,16 @@ PARTS = (("f_sim", "n_tokens", "prompt tokens"), ("f_keep", "held", "tokens of t
 """Shares of the common prefix: the field of a line, the number of which it is the share, and its name."""
 
 
-def add_shares(line: ReadLine, found: FoundNumbers) -> None:
+def add_shares(line: ReadLine, found: FoundNumbers, grammar: LogGrammar) -> None:
     """Derive prefix, prompt and contents of a slot from each other: ``f_sim`` is the share of the prompt that is the
     common prefix, ``f_keep`` that of the slot. Each may be known within bounds only."""
-    for field, name, what in PARTS:
+    parts = PARTS[1:] if grammar.is_sim_symmetric else PARTS
+    for field, name, what in parts:
         share, whole = share_range(line, field), found.get(name)
         if share is not None and whole is not None:
             how = f"{field} = {line.read.words[field]} of {whole} {what}"
             found.add("lcp", _part_of(share, whole)._replace(lines=whole.lines | {line.number}, how=how))
-    for field, name, _ in PARTS:
+    for field, name, _ in parts:
         share, lcp = share_range(line, field), found.get("lcp")
         if share is not None and lcp is not None and lcp.high != 0:
             how = f"common prefix {lcp} / {field} = {line.read.words[field]}"
@@ -144,13 +145,13 @@ def add_first_use(request: TiedRequest, found: FoundNumbers) -> None:
         found.add(name, ProvenRange(0, 0, frozenset({choice.number}), "the slot was never used"))
 
 
-def _loaded(request: TiedRequest, found: FoundNumbers, load: ReadLine) -> None:
+def _loaded(request: TiedRequest, found: FoundNumbers, load: ReadLine, grammar: LogGrammar) -> None:
     """Derive prefix and length of the prompt cache entry that was loaded: the listed entry with the same shares."""
     entries = [line for line in request.cache if line.kind == "pc_cand" and line.number < load.number and all(
         line.read.words.get(name) == load.read.words.get(name) for name in ("f_keep", "f_sim"))]
     if len({(line.number_of("lcp"), line.number_of("n_tokens")) for line in entries}) != 1:
         if not request.of_cache("pc_cand"):                   # older builds do not list the entries
-            add_shares(load, found)
+            add_shares(load, found, grammar)
         return
     for name, field in (("lcp", "lcp"), ("held", "n_tokens")):
         value = entries[-1].number_of(field)

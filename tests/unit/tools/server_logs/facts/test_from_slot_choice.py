@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
-from cachesim.tools.server_logs.facts.from_slot_choice import MOVED, add_choice, add_first_use, add_threshold
+from cachesim.tools.server_logs.facts.from_slot_choice import (
+    MOVED,
+    add_choice,
+    add_first_use,
+    add_shares,
+    add_threshold,
+)
 from cachesim.tools.server_logs.facts.proven_range import FoundNumbers, ProvenRange
 from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
@@ -89,6 +95,13 @@ def test_prefix_and_contents_of_a_slot_follow_from_the_shares_of_its_choice(shar
     nothing = (None, None)
     assert [found.get(name, nothing)[:2] for name in ("lcp", "held")] == [lcp or nothing, held or nothing]
     assert all(found[name][2] == [2, 90] for name in ("lcp", "held") if name in found)
+
+
+def test_a_symmetric_similarity_is_not_a_share_of_the_prompt():
+    """ik_llama.cpp prints 2 * 3 / (49 + 47) = 0.062 for a prompt of 49 tokens."""
+    shares, found = line(4, "pc_search", f_keep="0.064", f_sim="0.062"), known(held=(47, 47))
+    add_shares(shares, found, LogGrammar(is_sim_symmetric=True))
+    assert found.numbers["lcp"][:2] == (3, 3) and "n_tokens" not in found.numbers
 
 
 @pytest.mark.parametrize(("kind", "template"), [("slot_by_lcp", "lcs similarity"), ("slot_by_lru", "x")])
