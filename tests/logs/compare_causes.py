@@ -8,7 +8,8 @@ from tests.logs.cuts import Excerpt
 from tests.logs.full_logs import CauseTruth, FullLog, TaskTruth
 from tests.logs.judged import UNJUDGED, Due, Result, Said, contains, origins, tasks, without_truth
 
-COMPARED = ("slot_by_lcp", "slot_sim", "ckpt_search", "pc_cand", "cache_lcp", "pc_info", "need_one")
+COMPARED = ("slot_by_lcp", "slot_sim", "ckpt_search", "pc_search", "pc_cand", "pc_load", "cache_lcp", "pc_info",
+            "need_one")  # fmt: skip
 """Events whose lines show how much of a slot or an entry a prompt has in common."""
 WARNINGS = ("warn", "error", "no_cache", "no_ckpt", "reuse_unsupported", "kv_full", "pc_too_big", "pc_load_failed",
             "trim_refused", "full_reprocess")  # fmt: skip
