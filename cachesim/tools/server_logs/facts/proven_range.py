@@ -24,6 +24,11 @@ class ProvenRange(NamedTuple):
         return self.low == self.high
 
     @property
+    def is_upper_bound(self) -> bool:
+        """True if the range only limits the number from above."""
+        return self.low == 0 and self.high not in (0, None)
+
+    @property
     def data(self) -> int | list[int | None]:
         """Value for JSON: an integer, or a list of the ends."""
         return self.low if self.is_exact else [self.low, self.high]

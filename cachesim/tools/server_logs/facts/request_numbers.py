@@ -336,7 +336,7 @@ def _parts(request: TiedRequest, found: FoundNumbers) -> None:
         found.add("n_tokens", prompt_n.more(cache_n, 0, f"{cache_n} reused + {prompt_n} evaluated"))
     if n_tokens is not None and prompt_n is not None:
         found.add("cache_n", n_tokens.less(prompt_n, 0, f"{n_tokens} prompt tokens - {prompt_n} evaluated"))
-    is_bound = cache_n is not None and cache_n.low < (cache_n.high or 0) and cache_n.low == 0
+    is_bound = cache_n is not None and cache_n.is_upper_bound
     is_whole = not _is_unfinished(request, found) and (not is_bound or bool(request.of(*_FINISHED)))
     if n_tokens is not None and cache_n is not None and is_whole:
         found.add("prompt_n", n_tokens.less(cache_n, 0, f"{n_tokens} prompt tokens - {cache_n} reused"))

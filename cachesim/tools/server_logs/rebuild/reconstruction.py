@@ -82,13 +82,16 @@ class ReconstructedRequest:
 
     @property
     def agrees(self) -> bool | None:
-        """True if the simulator reuses as many tokens as the log says; None if either number is unknown."""
-        return self.logged.may_be("cache_n", self.simulated_n) if self.step >= 0 else None
+        """True if the simulator reuses as many tokens as the log says; None if either number is unknown.
+        A log that only limits the number from above can contradict the simulator, not confirm it."""
+        found = self.logged.may_be("cache_n", self.simulated_n) if self.step >= 0 else None
+        return None if found and not logs_reuse(self.logged) else found
 
 
 def logs_reuse(logged: LoggedRequest) -> bool:
     """True if the log contains the number of reused tokens, so that the simulation can be compared with it."""
-    return logged.cache_n is not None or logged.range_of("cache_n") is not None
+    found = logged.range_of("cache_n")
+    return found is not None and not found.is_upper_bound
 
 
 @dataclass(slots=True)

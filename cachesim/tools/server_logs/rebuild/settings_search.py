@@ -19,7 +19,7 @@ from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.rebuild.assumed_lengths import has_length
 from cachesim.tools.server_logs.rebuild.prefix_trials import ScenarioBuilder
-from cachesim.tools.server_logs.rebuild.reconstruction import Reconstruction, logs_reuse
+from cachesim.tools.server_logs.rebuild.reconstruction import Reconstruction
 from cachesim.tools.server_logs.rebuild.request_order import in_launch_order
 
 ROUNDS = 2
@@ -61,8 +61,8 @@ def _only_new_objects_collected() -> Iterator[None]:
 
 def _is_worth_a_run(request: LoggedRequest) -> bool:
     """True if the log has a length of a request that a simulation can compare."""
-    return has_length(request) or (logs_reuse(request) and bool(request.least("cache_n") or request.is_whole)) or (
-        request.range_of("lcp") is not None)  # fmt: skip
+    return has_length(request) or request.range_of("lcp") is not None or (
+        request.range_of("cache_n") is not None and bool(request.least("cache_n") or request.is_whole))
 
 
 class _Trial(NamedTuple):

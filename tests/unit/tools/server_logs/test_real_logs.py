@@ -92,8 +92,9 @@ AGREE = {"buun-2026-05-hybrid-42": 1, "fork-posend-24035": 1, "ik-2026-07-restor
          "ik-2026-08-cap6-2226": 1, "llamacpp-2023-11-ctxshift-3969": 2, "llamacpp-2023-12-nocache-4288": 1,
          "llamacpp-2026-09-minstep-28302": 1, "llamacpp-22746-maintainer-0618": 1, "llamacpp-22929-corrm-0522": 1,
          "llamacpp-22929-corrm-0523": 2, "llamacpp-b10078-operator-27527": 1, "llamacpp-b4384-cachermi-10958": 1,
-         "llamacpp-b5609-infill-14059": 2, "llamacpp-b6992-gptoss-17118": 2, "llamacpp-b9479-router-21831": 1,
-         "llamacpp-mtp-dev-am17an-6": 1, "lmstudio-0.4.5-truncate-1563": 1}  # fmt: skip
+         "llamacpp-b5609-infill-14059": 2, "llamacpp-b6992-gptoss-17118": 2, "llamacpp-b8871-every8192-22275": 1,
+         "llamacpp-b9479-router-21831": 1, "llamacpp-mtp-dev-am17an-6": 1,
+         "lmstudio-0.4.5-truncate-1563": 1}  # fmt: skip
 """Number of requests whose reused tokens are in the log: the simulation agrees at each. Other logs: 0."""
 NOT_SIMULATED = ("mlxengine-lmstudio-zero-1917", "ollama-0.33-ramlimit-18072")
 """Logs of software that is not simulated, and without a request."""

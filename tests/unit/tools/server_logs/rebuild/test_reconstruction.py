@@ -67,10 +67,17 @@ def test_a_request_agrees_if_both_numbers_are_known_and_equal(request_, agrees):
     assert request_.agrees is agrees
 
 
+@pytest.mark.parametrize(("least", "simulated", "agrees"), [(0, 5, None), (0, 6, False), (1, 5, True), (1, 0, False)])
+def test_an_upper_bound_contradicts_a_simulation_but_does_not_confirm_it(least, simulated, agrees):
+    numbers = {"cache_n": ProvenRange(least, 5)}
+    assert ReconstructedRequest(request_of(numbers=numbers), step=0, simulated_n=simulated).agrees is agrees
+
+
 def test_the_reuse_is_logged_if_it_is_printed_or_bounded():
     found = [logs_reuse(one) for one in (logged(), logged(cache_n=0), logged(cache_n=9), logged(), request_of(
-        numbers={"cache_n": ProvenRange(3, 5)}), request_of(numbers={"cache_n": ProvenRange(3, None)}))]  # fmt: skip
-    assert found == [False, True, True, False, True, False]
+        numbers={"cache_n": ProvenRange(3, 5)}), request_of(numbers={"cache_n": ProvenRange(3, None)}), request_of(
+        numbers={"cache_n": ProvenRange(0, 5)}))]  # fmt: skip
+    assert found == [False, True, True, False, True, False, False]
 
 
 WRONG = request(simulated=1)
