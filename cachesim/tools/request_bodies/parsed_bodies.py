@@ -101,6 +101,8 @@ def with_media_marks(value: Any) -> Any:
         return [with_media_marks(entry) for entry in value]
     if not isinstance(value, dict):
         return value
+    if "type" not in value and not any(isinstance(entry, dict | list) for entry in value.values()):
+        return value
     if value.get("type") in MEDIA:
         return {"type": MEDIA_BLOCK, "kind": value["type"], "text": media_part(value, "").text}
     if value.get("type") == MEDIA_BLOCK:                     # the client's own word
@@ -116,19 +118,28 @@ def _with_chat(body: Body, parsed: ParsedChat, sent: Sequence[SentMessage]) -> B
     same = {one.path: one.message for one in sent}
     read = [*parsed.messages, *([] if parsed.continued is None else [parsed.continued])]
     messages = []
+    chat: list[dict[str, Any]] = []
     for one in read:
         before = known.get(one.path)
-        if before is not None and same.get(one.path) == one.message:
+        unchanged = same.get(one.path)
+        if before is not None and isinstance(unchanged, dict) and _are_same_texts(unchanged, one.message):
             messages.append(before)
-        else:
-            messages.append(_placed(one, sources, before.fields if before is not None else ""))
+            chat.append(unchanged)
+            continue
+        messages.append(_placed(one, sources, before.fields if before is not None else ""))
+        chat.append(for_template(one.message) if one.is_refused else dict(one.message))
     return replace(
         body,
         messages=messages,
-        chat=[for_template(one.message) if one.is_refused else dict(one.message) for one in read],
+        chat=chat,
         opens_answer=parsed.opens_answer,
         continued=None if parsed.continued is None else parsed.way,
     )
+
+
+def _are_same_texts(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """True if two messages consist of the same texts in the same order."""
+    return [*a.items()] == [*b.items()] and all(isinstance(value, str) for value in a.values())
 
 
 def _root(path: str) -> str:
