@@ -20,7 +20,7 @@ from cachesim.engines.ik_llama.memory import model_layout as ik_llama
 from cachesim.engines.llama_cpp.events import SlotById
 from cachesim.engines.llama_cpp.memory import model_layout as llama_cpp
 from cachesim.engines.mlx_lm import model_layout as mlx_lm
-from cachesim.engines.registry import ENGINES, engine_of
+from cachesim.engines.registry import engine_of, profiles
 from cachesim.engines.shared.slot_events import SlotByLcp, SlotByLru
 from cachesim.events import Compared, Event, Launch
 from cachesim.judging.judgement import Judgement
@@ -329,5 +329,5 @@ def recordings(folders: Sequence[Path]) -> Iterator[Path]:
 
 def read_recording(file: Path) -> Trace | None:
     """Return a recording, None if this build cannot replay it."""
-    trace = read_trace(file, {**ENGINES["llama_cpp"].profiles, **ENGINES["ik_llama"].profiles})
+    trace = read_trace(file, profiles())
     return None if trace.out or trace.can_sleep or not trace.has_log else trace

@@ -13,13 +13,12 @@ from typing import Any, Hashable, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
 from cachesim.base.errors import NotInBuild, OverLimit
-from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.tree import LineRequest, Piece
 from cachesim.scenarios.option_checks import model_named
 from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.runner import SilentObserver, play
+from cachesim.scenarios.runner import AnswerCollector, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.body import Body
@@ -146,15 +145,6 @@ class SimulatedImport(NamedTuple):
     is_assumed: bool = False            # the server's adapters are assumed, and matter
 
 
-class _Answers(SilentObserver):
-    """Observer that collects the answers by request number."""
-    def __init__(self) -> None:
-        self.found: dict[int, Answer] = {}
-
-    def answered(self, number: int, request: Request, answer: Answer) -> None:
-        self.found[number] = answer
-
-
 def scales_text(scales: Mapping[int, float]) -> str:
     """Return a list of adapters as scenario files write it: ``0:1,2:0.5``."""
     return ",".join(f"{i}:{f'{scale:.6f}'.rstrip('0').rstrip('.')}" for i, scale in sorted(scales.items()))
@@ -220,7 +210,7 @@ def _simulate(
         id=head["id"], title=head["title"], source=("cachesim",), why=head["why"], engine=engine, model=named.model,
         profiles=(profile,), server=options, words=words.words, steps=made,
     )
-    answers = _Answers()
+    answers = AnswerCollector()
     try:
         play(scenario, profile, "none", answers)
     except OverLimit as error:                   # keep the requests simulated so far
@@ -229,7 +219,7 @@ def _simulate(
         names = {piece.word for step in steps for piece in (*step.prompt, *(step.answer or ()))}
         used = {name: size for name, size in words.words.items() if name in names}
         scenario = replace(scenario, steps=made[: len(steps)], words=used)
-    found = [answers.found.get(number) for number in range(len(steps))]
+    found = [answers.found[number][1] if number in answers.found else None for number in range(len(steps))]
     reused = [None if answer is None or answer.error else answer.cache_n for answer in found]
     top = {**head, "source": ["cachesim"], "engine": engine, "model": named.model, "profiles": [profile]}
     text = to_toml(top, scenario.server, scenario.words, steps) if steps else ""

@@ -14,6 +14,7 @@ import pytest
 
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.request_bodies.reported_counts import NO_COUNTS, ReportedCounts, counts_of_answer
+from cachesim.tools.request_bodies.reported_reuse import compare
 
 FOLDER = Path(__file__).with_name("captures")
 
@@ -116,3 +117,14 @@ def test_replies_without_counts_are_not_compared(tmp_path):
 def test_counts_that_are_whole_blocks_are_named(tmp_path):
     found = imported(chat([500, 600, 700, 800], [0, 64, 256, 320]), tmp_path)["reported"]
     assert any("multiples of 64" in says for says in found["possible"])
+
+
+@pytest.mark.parametrize(("expected", "stated", "prompt", "is_exact", "verdict"), [
+    (900, 900, 1000, True, "equal"), (900, 899, 1000, True, "different"), (900, 900, 1000, False, "equal"),
+    (900, 850, 1000, False, "about equal"), (900, 849, 1000, False, "different"),        # a twentieth of the prompt
+    (90, 74, 100, False, "about equal"), (90, 73, 100, False, "different"),               # 16 tokens
+    (3, 0, 100, False, "different"), (0, 3, 100, False, "different"),
+    (None, 3, 100, True, "undecided"), (3, None, 100, True, "undecided"),
+])  # fmt: skip
+def test_only_estimated_counts_may_be_about_equal(expected, stated, prompt, is_exact, verdict):
+    assert compare(expected, stated, prompt, is_exact) == verdict
