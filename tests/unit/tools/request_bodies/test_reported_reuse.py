@@ -47,11 +47,11 @@ CAPTURES = (
 )
 
 
-def imported(exchanges, folder):
+def imported(exchanges, folder, model="GGGA"):
     """Return the report data of exchanges."""
     file = folder / "bodies.jsonl"
     file.write_text("\n".join(map(json.dumps, exchanges)), "utf-8")
-    return import_bodies([file], ImportOptions())[0]
+    return import_bodies([file], ImportOptions(model=model))[0]
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
@@ -87,14 +87,15 @@ def test_a_reply_states_the_prompt_and_what_was_reused_in_every_form(reply, coun
     assert counts_of_answer(reply) == counts
 
 
-def chat(prompts, reused):
-    """Return exchanges of a conversation whose replies state these lengths of prompts and reused tokens."""
+def chat(prompts, reused, generated=20):
+    """Return exchanges of a conversation whose replies state these lengths of prompts, reused and generated tokens."""
     messages = [{"role": "system", "content": "rules " * 400}]
     exchanges = []
     for number, (prompt, cached) in enumerate(zip(prompts, reused, strict=True)):
         messages.append({"role": "user", "content": f"question {number} " * 30})
         reply = {"role": "assistant", "content": "answer " * 20}
-        usage = {"prompt_tokens": prompt, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": cached}}
+        usage = {"prompt_tokens": prompt, "completion_tokens": generated,
+                 "prompt_tokens_details": {"cached_tokens": cached}}  # fmt: skip
         exchanges.append({"request": {"messages": [*messages]}, "response": {"choices": [{"message": reply}],
                                                                             "usage": usage}})  # fmt: skip
         messages.append(reply)
@@ -106,6 +107,11 @@ def test_prompts_have_the_lengths_of_the_replies_where_no_tokenizer_is_given(tmp
     assert [row["tokens"] for row in data["requests"]] == [500, 600, 700]
     assert [row["simulated"] for row in data["requests"]] == [0, 519, 619]
     assert data["reported"]["equal"] == 3 and "from 3 prompt lengths" in data["tokenizer"]
+
+
+def test_a_reply_that_hid_its_reasoning_is_sent_back_as_far_as_its_text_shows(tmp_path):
+    data = imported(chat([500, 800], [0, 500], generated=200), tmp_path, "AAAA")
+    assert 500 < data["requests"][1]["simulated"] < 550
 
 
 def test_replies_without_counts_are_not_compared(tmp_path):
