@@ -77,6 +77,7 @@ def add_causes(log: FullLog, played: Played, scenario: Scenario) -> None:
             if (found := tuple(at for at in _lines(log, evs, task, truth.step) if log.lines[at].slot in (None, slot)))
         ]
         truth.causes, truth.elsewhere = own if truth.lost else [], []
+        truth.also = [] if truth.lost else [cause._replace(lost=frozenset({0})) for cause in own]
         truth.is_wrong = truth.step in played.observer.points.unknown
         at = judged.ledger.n_past
         shared = at + truth.lost

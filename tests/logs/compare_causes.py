@@ -17,6 +17,8 @@ WARNINGS = ("warn", "error", "no_cache", "no_ckpt", "reuse_unsupported", "kv_ful
 FEW = 10  # a prompt lost its beginning if it shares less than one in so many tokens with the slot
 REMOVED = tuple(f"checkpoint-{how}" for how in ("erased", "evicted", "superseded", "too-close", "not-created"))
 """Causes in earlier requests that concern a restore point."""
+NEEDS_PREFIX = ("checkpoint-too-late",)
+"""Causes whose deciding line does not show that the prompt shares more tokens with the slot than were reused."""
 WITHOUT_LOSS = ("server-warning", "lost-prefix")
 """Causes that are named without a number of tokens."""
 
@@ -92,7 +94,9 @@ def count_causes(excerpt: Excerpt, true: Sequence[Said], result: Result) -> None
     """Count the requests with a deciding line in the excerpt, and those of them of which a true cause was named.
 
     The request's own decision counts, and every earlier decision that the ledger charges for tokens of the slot's
-    common prefix. Naming a cause without a loss, or a change of the prompt, does not count.
+    common prefix and that a log may show. A restored checkpoint counts only beside a line that compares the prompt with
+    the slot: alone it does not show that tokens were lost. Naming a cause without a loss, or a change of the prompt,
+    does not count.
     """
     named = [said for said in true if said["what"] == "cause" and said["kind"] == "follows"]
     present = {(one.log, one.line) for begun in excerpt.origins for one in begun if one.whole}
@@ -106,9 +110,13 @@ def count_causes(excerpt: Excerpt, true: Sequence[Said], result: Result) -> None
                 continue
             keys = {said["numbers"]["cause"] for said in named if _is_about(excerpt, said, task, truth)}
             due = sorted(here(truth.causes or []), key=lambda cause: not cause.own)
-            if due:
+            is_compared = any((at, line) in present and log.lines[line].ev in (*COMPARED, "ckpt_check")
+                              for line in own_lines(log, task))  # fmt: skip
+            demanded = [cause for cause in due
+                        if cause.shown or (cause.own and (is_compared or cause.key not in NEEDS_PREFIX))]  # fmt: skip
+            if demanded:
                 found = bool({cause.key for cause in due} & keys)
-                result.due.append(Due(due[0].key, found, task, due[0].own))
+                result.due.append(Due(demanded[0].key, found, task, demanded[0].own))
             for cause in {(cause.key, cause.shown) for cause in due if not cause.own}:
                 result.earlier.append((*cause, cause[0] in keys))
             result.apart += [(key, key in keys) for key in sorted({cause.key for cause in here(truth.elsewhere)})]

@@ -259,12 +259,12 @@ def _numbers(judged: Judgement, contents: Sequence[Tokens]) -> Numbers:
 
 def memory_of(model: str, engine: str, swa_full: bool) -> frozenset[str]:
     """Return what the memory of a model allows: to cut anywhere, within a window, or nowhere. All of these may hold for
-    a model of a recording that is not simulated."""
+    a model of a recording that is not simulated. The rings of compressed rows are a state of the last position."""
     try:
         kind = KINDS[engine](model)
     except BadInput:
         return frozenset({"any", "window", "none"})
-    if any(layer.recurrence is not None for layer in kind.spec.layers):
+    if any(layer.recurrence is not None or layer.ratio for layer in kind.spec.layers):
         return frozenset({"none"})
     found = {"none"} if getattr(kind, "private", False) else set[str]()
     if any(layer.window for layer in kind.spec.layers):

@@ -64,7 +64,7 @@ LINES = (
     Line("ckpt_evict", f"erasing old context checkpoint ({_CKPT}, size = {{mib}} MiB)"),
     Line("ckpt_evict", f"erasing old context checkpoint ({_AT}, size = {{mib}} MiB)"),
     Line("need_one", "we have to evaluate at least 1 token to generate logits"),
-    Line("batch", "kv cache rm [p0, end)"),
+    Line("batch", "kv cache rm [p0, end)", needs="p0"),
     Line("companion", "MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"),
     Line("window", "--swa-compress cannot rewind to position {p0}: the compacted window starts at {pos_min}{}"),
     Line("spec_ckpt", "spec checkpoint saved (mode={}), n_past_pre_spec={n_past}"),
@@ -226,13 +226,21 @@ GIVES = (
     PrintedNumber("eval_time", "predicted_n", ("predicted_n",)),
     PrintedNumber("prefix", "lcp", ("n_past",)),
     PrintedNumber("prefix", "held", ("held",)),
+    PrintedNumber("prefix", "n_tokens", ("n_past_prompt",), beside=("need_one",)),
+    PrintedNumber("prefix", "n_tokens", ("n_past_prompt",), bound="least"),
+    PrintedNumber("full_reprocess", "held", ("held",)),
+    PrintedNumber("full_reprocess", "lcp", ("n_past",)),
     PrintedNumber("n_past", "held", ("held",)),
     PrintedNumber("n_past", "lcp", ("n_past",), plus=1),
     PrintedNumber("batch", "cache_n", ("p0",), first=True),
+    PrintedNumber("batch", "cache_n", ("p0",), bound="most"),
+    PrintedNumber("ckpt_restore", "lcp", ("n_past", "pos_max"), bound="least"),
     PrintedNumber("release", "end", ("n_cache_tokens",)),
 )
 """Numbers of a request that lines print. Its first batch shows best what was reused: a restored state may be dropped
-without a line, and builds #1673 to #1698 reuse the prefix although they report full re-processing."""
+without a line, and builds #1673 to #1698 reuse the prefix although they report full re-processing. A batch begins after
+the reused tokens, and a restored checkpoint ends within the common prefix. A prompt has all shared tokens, and
+no others if a line says that its last token must be evaluated; not all builds print that line."""
 
 FLAGS = {
     ("ckpt_create", "max"): "ctx_checkpoints", ("start_cache", "limit_mib"): "cache_ram",

@@ -26,14 +26,14 @@ class LogEvidence(NamedTuple):
     @property
     def prefix(self) -> Span:
         """Common prefix of prompt and slot: as derived, else at least the position that a checkpoint must begin
-        before. The last token of a prompt, which every server evaluates for its logits, does not belong to it."""
+        before. The last token of a prompt, which every server evaluates for its logits, does not belong to it; a prompt
+        of unknown length may be as short as its prefix."""
         least = max((thold for *_, thold in self.checks), default=0)
         low, high = self.numbers.get("lcp", (0, None))
         if high is None or high >= least:
             low = max(low, least)
-        shortest, longest = self.numbers.get("n_tokens", (None, None))
-        if shortest is not None:
-            low = min(low, max(0, shortest - 1))
+        shortest, longest = self.numbers.get("n_tokens", (0, None))
+        low = min(low, max(0, low - 1, shortest - 1))
         if longest is not None:
             high = longest - 1 if high is None else min(high, longest - 1)
         return low, high
@@ -93,7 +93,7 @@ def whole_prefix(found: LogEvidence) -> Span | None:
     (low, high), (least, most) = found.prefix, found.numbers.get("cache_n", (0, 0))
     if (high is not None and high <= least) or (most and low <= most):
         return None
-    return max(1, low - (low if most is None else most)), None if high is None else high - least
+    return max(0, low - (low if most is None else most)), None if high is None else high - least
 
 
 def behind_restored(found: LogEvidence) -> Span | None:
@@ -104,8 +104,6 @@ def behind_restored(found: LogEvidence) -> Span | None:
     if "n_past" in found.line:
         least = most = found.line["n_past"]
     if last < 0 or most is None or not most < low:
-        return None
-    if low - most == 1 and "n_tokens" not in found.numbers:      # it may be the last token of the prompt
         return None
     return low - most, None if high is None else high - least
 

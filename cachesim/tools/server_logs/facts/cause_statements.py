@@ -76,7 +76,7 @@ def _sentence(signature: Signature, found: LogEvidence, lost: Span) -> str:
     """Return the most specific sentence of a signature whose numbers are all known."""
     known = _known(found)
     says = next((text for text in signature.says if set(_FIELD.findall(text)) <= set(known)), signature.key)
-    return says.format_map(known) + (f" ({_amount(lost)} lost)" if lost != (0, 0) else "")
+    return says.format_map(known) + (f" ({_amount(lost)} lost)" if lost not in ((0, 0), (0, None)) else "")
 
 
 def _known(found: LogEvidence) -> Mapping[str, str]:

@@ -35,6 +35,8 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
     if request.is_doubtful:
         return DerivedNumbers(request, {})
     for gives in grammar.gives:
+        if gives.beside and not request.of(*gives.beside):
+            continue
         for line in _lines(request, gives):
             value = 0 if not gives.fields else line.number_of(*gives.fields)
             if value and gives.spelled not in line.read.line.template and not _is_confirmed(request, value):
@@ -45,6 +47,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
                 found.add(gives.name, _printed(gives, value, line))
     _in_cache(request, found)
     _batches(request, found)
+    _begun(request, found, grammar)
     _comparable(request, found)
     _empty_cache(request, found)
     _shifted(request, found, grammar, sieve)
@@ -140,6 +143,22 @@ def _batches(request: TiedRequest, found: FoundNumbers) -> None:
     if (cached := lines[0].number_of("cache_n")) is not None:
         found.add("cache_n", ProvenRange(cached, cached, frozenset({lines[0].number}), f"printed in line "
                                          f"{lines[0].number}"))  # fmt: skip
+
+
+def _begun(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> None:
+    """Derive the least length of a prompt from the last of its batches, which has a token at least, and the least
+    number of evaluated tokens from the places at which its batches begin."""
+    places = [(begin, line.number) for line in request.of("batch")
+              if (begin := line.number_of("n_tokens", "p0")) is not None]  # fmt: skip
+    if not places or request.of("cut_off", "ctx_shift"):
+        return
+    (first, first_line), (last, last_line) = min(places), max(places)
+    if last and _same_tokens(request, found, grammar):
+        how = f"a batch begins after {last:,} tokens in line {last_line}"
+        found.add("n_tokens", ProvenRange(last + 1, None, frozenset({last_line}), how))
+    if first < last:
+        how = f"batches begin after {first:,} and {last:,} tokens"
+        found.add("prompt_n", ProvenRange(last - first, None, frozenset({first_line, last_line}), how))
 
 
 def _comparable(request: TiedRequest, found: FoundNumbers) -> None:
@@ -271,7 +290,7 @@ def _lost(request: TiedRequest, found: FoundNumbers) -> None:
     if lcp is None or cache_n is None:
         return
     end = found.get("end")
-    usable = _without_last(request, lcp, cache_n, found.get("n_tokens"))
+    usable = _without_last(lcp, found.get("n_tokens"))
     if request.is_cancelled and end is not None and end.high is not None:
         usable = usable.within(ProvenRange(0, end.high, end.lines)) if usable.low <= end.high else end
     is_less = usable.high is None or cache_n.low < usable.high
@@ -279,21 +298,14 @@ def _lost(request: TiedRequest, found: FoundNumbers) -> None:
         found.add("lost", usable.less(cache_n, 0, f"common prefix {usable} - {cache_n} reused"))
 
 
-def _without_last(
-    request: TiedRequest, lcp: ProvenRange, cache_n: ProvenRange, length: ProvenRange | None
-) -> ProvenRange:
-    """Return the tokens of a common prefix without the last token of the prompt. If the prompt may be the prefix and
-    its length is unknown, a single token that was not reused may be the last, unless a batch begins behind the common
-    prefix."""
-    if length is None or (length.high is None and length.low <= lcp.low):
-        behind = [line.number for line in request.of("batch")
-                  if lcp.high is not None and (line.number_of("p0") or 0) >= lcp.high]  # fmt: skip
-        if behind:
-            return lcp._replace(lines=lcp.lines | {behind[0]})
-        return lcp._replace(low=lcp.low - 1) if lcp.low - (cache_n.high or 0) == 1 else lcp
-    highs = [end for end in (lcp.high, None if length.high is None else length.high - 1) if end is not None]
-    usable = lcp._replace(low=min(lcp.low, max(0, length.low - 1)), high=min(highs, default=None))
-    return usable if usable == lcp else usable._replace(lines=lcp.lines | length.lines)
+def _without_last(lcp: ProvenRange, length: ProvenRange | None) -> ProvenRange:
+    """Return the tokens of a common prefix without the last token of the prompt. A prompt may be as short as its
+    prefix, unless its length is known to be larger."""
+    shortest = lcp.low if length is None else max(lcp.low, length.low)
+    longest = None if length is None or length.high is None else length.high - 1
+    highs = [end for end in (lcp.high, longest) if end is not None]
+    usable = lcp._replace(low=min(lcp.low, max(0, shortest - 1)), high=min(highs, default=None))
+    return usable if usable == lcp or length is None else usable._replace(lines=lcp.lines | length.lines)
 
 
 def _same_tokens(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> bool:

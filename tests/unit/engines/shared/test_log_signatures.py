@@ -48,14 +48,15 @@ def test_an_identical_prompt_loses_tokens_only_if_reuse_is_on():
 
 
 def test_the_whole_prefix_is_lost_except_for_reused_tokens():
-    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60)})) == (50, 60)
-    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "cache_n": (1, 1)})) == (49, 59)
+    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60)})) == (49, 60)
+    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "cache_n": (1, 1)})) == (48, 59)
+    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "n_tokens": (61, 61), "cache_n": (1, 1)})) == (49, 59)
     assert whole_prefix(LogEvidence({}, {"lcp": (1, 1), "cache_n": (1, 1)})) is None
     assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "cache_n": (60, None)})) is None
 
 
 def test_a_restored_state_ends_where_the_line_or_the_first_batch_shows():
-    lcp = {"lcp": (50, 50)}
+    lcp = {"lcp": (50, 50), "n_tokens": (60, 60)}
     assert behind_restored(LogEvidence({"pos_max": 39, "n_past": 40}, lcp)) == (10, 10)
     assert behind_restored(LogEvidence({"pos_max": 39}, {**lcp, "cache_n": (39, 39)})) == (11, 11)
     assert behind_restored(LogEvidence({"pos_max": 39}, lcp)) == (9, 11)
@@ -68,7 +69,7 @@ def test_a_measured_proof_needs_the_reported_number_of_reused_tokens():
     proof, line = when_measured(behind_restored), {"pos_max": 39, "n_past": 40}
     assert proof(LogEvidence(line, {"lcp": (50, 50)})) is None
     assert proof(LogEvidence(line, {"lcp": (50, 50), "cache_n": (0, 0)})) is None
-    assert proof(LogEvidence(line, {"lcp": (50, 50), "cache_n": (40, 40)})) == (10, 10)
+    assert proof(LogEvidence(line, {"lcp": (50, 50), "cache_n": (40, 40)})) == (9, 10)
 
 
 def test_a_prompt_lost_its_beginning_if_it_shares_less_than_a_tenth():
@@ -88,15 +89,15 @@ def test_a_removed_checkpoint_is_read_from_its_positions():
 
 def test_a_cleared_slot_lost_the_prefix_that_it_held():
     lcp = {"lcp": (50, 60), "cache_n": (1, 1)}
-    assert cleared_prefix(LogEvidence({"n_slot": 70}, lcp)) == (49, 59)
+    assert cleared_prefix(LogEvidence({"n_slot": 70}, lcp)) == (48, 59)
     assert cleared_prefix(LogEvidence({"n_slot": 0}, lcp)) is None
     assert cleared_prefix(LogEvidence({}, lcp)) is None
     assert cleared_prefix(LogEvidence({"n_slot": 70}, {"lcp": (0, 60)})) is None
 
 
 @pytest.mark.parametrize(("line", "lcp", "kinds", "lost"), [
-    ({"p0": 40}, (50, 60), (), (50, 60)), ({"p0": 55}, (50, 60), (), (55, 60)),
-    ({"p0": 40}, (50, None), (), (50, None)), ({"p0": 0}, (50, 60), (), None),
+    ({"p0": 40}, (50, 60), (), (49, 60)), ({"p0": 55}, (50, 60), (), (55, 60)),
+    ({"p0": 40}, (50, None), (), (49, None)), ({"p0": 0}, (50, 60), (), None),
     ({}, (50, 60), (), None), ({"p0": 1}, (0, 60), (), (1, 60)),
     ({"p0": 40}, (50, 60), ("reuse_chunk",), None),
 ])  # fmt: skip
@@ -123,10 +124,16 @@ def test_the_last_token_of_a_prompt_is_not_lost(numbers, lost):
 
 
 @pytest.mark.parametrize(("lcp", "checks", "prefix"), [
-    (None, (), (0, None)), ((5, 9), (), (5, 9)), (None, ((0, 3, 7), (2, 9, 4)), (7, None)),
-    ((5, None), ((0, 3, 7),), (7, None)),
-    ((9, None), ((0, 3, 7),), (9, None)), ((5, 9), ((0, 3, 7),), (7, 9)), ((5, 7), ((0, 3, 7),), (7, 7)),
+    (None, (), (0, 29)), ((5, 9), (), (5, 9)), (None, ((0, 3, 7), (2, 9, 4)), (7, 29)),
+    ((5, None), ((0, 3, 7),), (7, 29)),
+    ((9, None), ((0, 3, 7),), (9, 29)), ((5, 9), ((0, 3, 7),), (7, 9)), ((5, 7), ((0, 3, 7),), (7, 7)),
     ((5, 6), ((0, 3, 7),), (5, 6)),
 ])  # fmt: skip
 def test_a_common_prefix_reaches_at_least_to_the_place_before_which_a_checkpoint_must_begin(lcp, checks, prefix):
-    assert LogEvidence({}, {} if lcp is None else {"lcp": lcp}, checks).prefix == prefix
+    numbers = {"n_tokens": (30, 30)} if lcp is None else {"n_tokens": (30, 30), "lcp": lcp}
+    assert LogEvidence({}, numbers, checks).prefix == prefix
+
+
+def test_a_prompt_of_unknown_length_may_be_as_short_as_its_prefix():
+    assert LogEvidence({}, {"lcp": (50, 60)}).prefix == (49, 60)
+    assert LogEvidence({}, {"lcp": (50, 60), "n_tokens": (51, None)}).prefix == (50, 60)

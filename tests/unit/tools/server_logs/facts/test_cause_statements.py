@@ -41,7 +41,7 @@ LCP = {"lcp": (1000, 1000)}
     ((0, 0), LCP, {"cause": "erased"}, "lost 1,000 of 1,234"),
     ((30, 30), LCP, {"cause": "erased", "lost": 30}, "lost 1,000 of 1,234 (30 lost)"),
     ((30, 4000), LCP, {"cause": "erased", "lost": [30, 4000]}, "lost 1,000 of 1,234 (30 to 4,000 lost)"),
-    ((0, None), LCP, {"cause": "erased", "lost": [0, None]}, "lost 1,000 of 1,234 (at least 0 lost)"),
+    ((0, None), LCP, {"cause": "erased", "lost": [0, None]}, "lost 1,000 of 1,234"),
     ((30, 30), {}, {"cause": "erased", "lost": 30}, "lost some (30 lost)"),
 ])  # fmt: skip
 def test_a_cause_has_its_numbers_and_sentence(lost, lcp, numbers, says):

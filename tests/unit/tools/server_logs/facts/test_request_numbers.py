@@ -52,7 +52,7 @@ def test_the_first_task_of_a_server_reuses_nothing_also_without_its_launch():
 
 def test_a_prompt_that_the_excerpt_does_not_end_is_not_known_to_be_evaluated():
     batch = "slot update_slots: id  0 | task 3 | n_tokens = 6144, memory_seq_rm [6144, end)"
-    assert numbers(batch)[0] == {"cache_n": (0, 6144), "n_tokens": (6144, None)}
+    assert numbers(batch)[0] == {"cache_n": (0, 6144), "n_tokens": (6145, None)}
 
 
 @pytest.mark.parametrize(("n_past", "rest", "counts"), [
@@ -97,7 +97,8 @@ AFTER_100 = HEAD + "n_tokens = 100, memory_seq_rm [100, end)"
 
 
 def test_a_prompt_whose_other_lines_are_in_the_excerpt_was_not_lowered():
-    assert numbers(LAUNCH, RESTORED.format(0), AFTER_100)[0] == {"cache_n": (100, 100), "n_tokens": (100, None)}
+    assert numbers(LAUNCH, RESTORED.format(0), AFTER_100)[0] == {
+        "cache_n": (100, 100), "n_tokens": (101, None), "prompt_n": (1, None)}  # fmt: skip
 
 
 SHIFT = HEAD + "slot context shift, n_keep = 0, n_left = 127, n_discard = {}"
@@ -140,8 +141,8 @@ def test_a_prefix_is_not_longer_than_what_the_slot_held(held, clashes):
 
 
 @pytest.mark.parametrize(("lines", "lost"), [
-    ([CANCEL, END.format(50, 0)], (50, 50)), ([CANCEL, END.format(90, 0)], (90, 90)),
-    ([CANCEL, END.format(91, 0)], (90, 90)), ([END.format(50, 0)], (90, 90)), ([CANCEL], (90, 90)),
+    ([CANCEL, END.format(50, 0)], (50, 50)), ([CANCEL, END.format(90, 0)], (89, 90)),
+    ([CANCEL, END.format(91, 0)], (89, 90)), ([END.format(50, 0)], (89, 90)), ([CANCEL], (89, 90)),
     ([CANCEL, END.format(0, 0)], None),
 ])  # fmt: skip
 def test_of_a_cancelled_prompt_no_more_is_lost_than_the_slot_holds(lines, lost):
@@ -220,9 +221,10 @@ def test_the_window_of_erased_checkpoints_shows_the_prefix():
 
 def test_the_memory_may_refuse_the_last_batch_of_an_excerpt():
     """The line that reports it would follow."""
-    longer = {"n_tokens": (100, None)}
+    longer = {"n_tokens": (101, None)}
     assert numbers(LAUNCH, AFTER_100)[0] == {"cache_n": (0, 100), **longer}
-    assert numbers(LAUNCH, AFTER_100, END.format(120, 1))[0] == {"cache_n": (100, 100), "end": (120, 120), **longer}
+    assert numbers(LAUNCH, AFTER_100, END.format(120, 1))[0] == {
+        "cache_n": (100, 100), "end": (120, 120), "prompt_n": (1, None), **longer}  # fmt: skip
 
 
 def test_a_slot_without_tokens_has_no_prompt_of_which_a_token_was_evaluated():
@@ -285,7 +287,13 @@ def test_a_restored_checkpoint_that_gives_nothing_hides_no_other():
 @pytest.mark.parametrize(("lcp", "cache_n", "lost"), [
     (50, 40, (10, 10)), (50, 50, None), (40, 50, None), (0, 0, None), (5, 0, (5, 5))])
 def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, lost):
-    assert derived(lcp=lcp, cache_n=cache_n).get("lost") == lost
+    assert derived(lcp=lcp, cache_n=cache_n, n_tokens=60).get("lost") == lost
+
+
+def test_the_last_token_of_a_prompt_that_may_be_the_prefix_is_not_lost():
+    assert derived(lcp=50, cache_n=40)["lost"] == (9, 10)
+    assert derived(lcp=50, cache_n=40, n_tokens=50)["lost"] == (9, 9)
+    assert "lost" not in derived(lcp=50, cache_n=50)
 
 
 @pytest.mark.parametrize(("entries", "known"), [(0, (0, 0)), (1, None)])
@@ -305,8 +313,8 @@ def test_a_prompt_may_be_shorter_by_the_slack_of_the_server(slack, made, length)
 def test_a_prompt_is_not_shorter_than_its_evaluated_tokens_and_its_batches():
     assert derived(DONE, end=80, predicted_n=1, prompt_n=80)["n_tokens"] == (80, 80)
     assert "n_tokens" not in derived(DONE, end=80, predicted_n=1, prompt_n=90)
-    assert "n_tokens" not in derived(read_line("batch", 1, p0=90), read_line("batch", 2, p0=40), DONE, end=80,
-                                     predicted_n=1)  # fmt: skip
+    batches = read_line("batch", 1, p0=90), read_line("batch", 2, p0=40)
+    assert derived(*batches, DONE, end=80, predicted_n=1)["n_tokens"] == (91, None)
 
 
 @pytest.mark.parametrize(("same_tokens", "kept", "printed", "are_same"), [
