@@ -20,6 +20,8 @@ from cachesim.engines.shared.rule_set import RuleSet
 T = TypeVar("T", bound=RuleSet)
 LONGEST = 24             # longest text that is a case by itself [characters]; a longer text is "some"
 NEGATED = "the opposite"
+_TRUTH_VALUE = (bool, np.bool_)
+_NEGATABLE = (*_TRUTH_VALUE, np.ndarray)
 
 
 class Outcome(NamedTuple):
@@ -32,9 +34,10 @@ class Outcome(NamedTuple):
 OutcomeObserver = Callable[[Outcome, Mapping[str, Any]], None]
 """Receives an outcome and the alternative answers by name."""
 
-OutcomeFilter = Callable[[Outcome, Sequence[str], bool], bool]
-"""True if an observer needs the alternatives of an outcome. Receives the ids of the other rules in the field, and
-whether the answer is a truth value, whose opposite is an alternative."""
+OutcomeFilter = Callable[[Outcome, Sequence[str], bool], Collection[str] | None]
+"""Returns the ids of the other rules whose answers an observer needs beside an outcome, None if it needs no alternative
+of this outcome. Receives the ids of the other rules in the field, and whether the answer is a truth value, whose
+opposite is an alternative. Called once for each outcome."""
 
 
 def case_of(decision: object) -> str:
@@ -47,7 +50,7 @@ def case_of(decision: object) -> str:
 
 
 def _case(value: Any) -> str:
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, _TRUTH_VALUE):
         return "yes" if value else "no"
     if isinstance(value, str):
         return value if 0 < len(value) <= LONGEST else "some" if value else "none"
@@ -63,7 +66,8 @@ def _case(value: Any) -> str:
 def is_same_answer(a: Any, b: Any) -> bool:
     """True if two answers of rules are equal, types included. Records that contain NaN are compared by their
     text."""
-    a, b = (getattr(answer, "value", answer) for answer in (a, b))
+    a = getattr(a, "value", a)
+    b = getattr(b, "value", b)
     if type(a) is not type(b):
         return False
     equal = a == b
@@ -86,7 +90,7 @@ def alternatives(fn: Callable[..., Any], answer: Any, variants: Iterable[Callabl
                 found[about(variant).id] = varied
         except Exception:               # not applicable to these arguments
             continue
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, _TRUTH_VALUE):
         return {NEGATED: not value, **found}
     return found or neighbours(value, about(fn).role in NUMBERED)
 
@@ -148,21 +152,16 @@ def graded_rules(rules: RuleSet) -> Mapping[str, Callable[..., Any]]:
     return rules.rules_by_field
 
 
-def _every(outcome: Outcome, others: Sequence[str], is_truth_value: bool) -> bool:
-    """True: the observer needs the alternatives of every outcome."""
-    return True
+def _every(outcome: Outcome, others: Sequence[str], is_truth_value: bool) -> Collection[str] | None:
+    """Return all: the observer needs the alternatives of every outcome."""
+    return others
 
 
-def report_outcomes(
-    rules: T, variants: Variants, observer: OutcomeObserver, needs: OutcomeFilter = _every,
-    only: Collection[str] | None = None,
-) -> T:
-    """Return a rule set that decides like ``rules`` and reports every outcome to the observer, with its alternatives
-    if it ``needs`` them, else with none. ``only``: ids of the rules whose outcomes are reported, None = all."""
+def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver, needs: OutcomeFilter = _every) -> T:
+    """Return a rule set that decides like ``rules`` and reports every outcome to the observer, with the alternatives
+    that it ``needs``."""
     return rules.changed({
-        field: _reporting(fn, variants.get(field, []), observer, needs)
-        for field, fn in graded_rules(rules).items()
-        if only is None or about(fn).id in only
+        field: _reporting(fn, variants.get(field, []), observer, needs) for field, fn in graded_rules(rules).items()
     })
 
 
@@ -171,14 +170,22 @@ def _reporting(fn: Callable[..., Any], variants: list[Callable[..., Any]], obser
     name = about(fn).id
     others = [variant for variant in variants if about(variant).id != name]
     ids = tuple(about(variant).id for variant in others)
+    known: dict[tuple[str, bool], tuple[Outcome, list[Callable[..., Any]] | None]] = {}
+
+    def asked_beside(outcome: Outcome, is_truth_value: bool) -> list[Callable[..., Any]] | None:
+        """Return the rules that are asked beside this outcome, None = its alternatives are not needed."""
+        needed = needs(outcome, ids, is_truth_value)
+        return None if needed is None else [variant for variant in others if about(variant).id in needed]
 
     @wraps(fn)
     def reported(*args: Any) -> Any:
         answer = fn(*args)
-        outcome = Outcome(name, case_of(answer))
-        is_truth_value = isinstance(getattr(answer, "value", answer), bool | np.bool_ | np.ndarray)
-        found = alternatives(fn, answer, others, args) if needs(outcome, ids, is_truth_value) else {}
-        observer(outcome, found)
+        key = case_of(answer), isinstance(getattr(answer, "value", answer), _NEGATABLE)
+        if key not in known:
+            outcome = Outcome(name, key[0])
+            known[key] = outcome, asked_beside(outcome, key[1])
+        outcome, beside = known[key]
+        observer(outcome, {} if beside is None else alternatives(fn, answer, beside, args))
         return answer
 
     return reported
@@ -189,20 +196,20 @@ class TooManyDecisions(BaseException):
     server error."""
 
 
-def limit_decisions(rules: T, most: float, counter: Iterator[int] | None = None) -> T:
-    """Return a rule set that decides like ``rules`` and raises TooManyDecisions after ``most`` decisions. ``counter``:
-    yields the number of each decision, None = a new one."""
-    numbers = count(1) if counter is None else counter
+def limit_decisions(rules: T, most: int) -> T:
+    """Return a rule set that decides like ``rules`` and raises TooManyDecisions after ``most`` decisions."""
+    numbers = count(1)
     return rules.changed({field: _limited(fn, numbers, most) for field, fn in graded_rules(rules).items()})
 
 
-def _limited(fn: Callable[..., Any], counter: Iterator[int], most: float) -> Callable[..., Any]:
-    @wraps(fn, assigned=())             # a search wraps all rules for every run: only what rules are asked for
+def _limited(fn: Callable[..., Any], counter: Iterator[int], most: int) -> Callable[..., Any]:
     def bounded(*args: Any) -> Any:
         if next(counter) > most:
             raise TooManyDecisions(f"more than {most} decisions")
         return fn(*args)
 
+    # A search wraps all rules for every run, and ``functools.wraps`` takes most of that time.
+    vars(bounded).update(vars(fn), __wrapped__=fn)
     return bounded
 
 

@@ -8,20 +8,17 @@ tried, and only for wrong answers and charged tokens.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from enum import StrEnum
 from functools import cache, partial
-from itertools import chain, islice
-from math import inf
 from pathlib import Path
-from typing import Any, Callable, Collection, Mapping, NamedTuple
+from typing import Any, Callable, Collection, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
 from cachesim.base.untrusted_files import kind
 from cachesim.engines.registry import BUILTIN, ENGINES
-from cachesim.engines.rule import RULES, about
+from cachesim.engines.rule import RULES
 from cachesim.engines.rule_outcomes import (
     NEGATED,
     Outcome,
@@ -135,11 +132,18 @@ def is_unseen(engine: str, outcome: Outcome, alternative: str) -> bool:
     return alternative not in (*found.seen, *found.inadmissible) and not (found.seen and neighbour)
 
 
-def may_be_unseen(engine: str, outcome: Outcome, others: tuple[str, ...], is_truth_value: bool) -> bool:
-    """True if ``is_unseen`` holds for any alternative that an answer of this outcome can have: those of the rules
-    ``others``, the opposite of a truth value, or a neighbouring value."""
+def rules_to_ask(
+    engine: str, outcome: Outcome, others: Sequence[str], is_truth_value: bool
+) -> Collection[str] | None:
+    """Return those of the rules ``others`` that are asked beside an outcome: all that nothing refutes. None if
+    ``is_unseen`` holds for no alternative that an answer of this outcome can have: neither for those of the other
+    rules, nor for the opposite of a truth value, nor for a neighbouring value."""
     names = (*others, ANY_NEIGHBOUR, *((NEGATED,) if is_truth_value else ()))
-    return any(is_unseen(engine, outcome, name) for name in names)
+    if not any(is_unseen(engine, outcome, name) for name in names):
+        return None
+    table = table_of(engine)
+    found = table.graded.get(outcome) if table is not None else None
+    return [name for name in others if found is None or name not in found.seen]
 
 
 def grades_of_rule(engine: str, rule: str) -> dict[str, Grade]:
@@ -189,75 +193,96 @@ def variants_of_engine(engine: str) -> Variants:
     return variants_of(BUILTIN[engine].profiles.values())
 
 
-class _Rerun:
-    """Repetition of a run with alternative answers: judged if the run has wrong answers, else by positions only, which
-    is enough for re-evaluated tokens. ``asked``: number of decisions of the run."""
+class _AskedOutcomes:
+    """Outcomes of a run, with the answers of the other rules to the same questions.
 
-    asked: int
+    ``asked``: number of decisions with each outcome; ``met``: number of them for which an alternative answer differs,
+    by its name.
+    """
+
+    def __init__(self) -> None:
+        self.asked: Counter[Outcome] = Counter()
+        self.met: Counter[tuple[Outcome, str]] = Counter()
+
+    def record(self, outcome: Outcome, others: Mapping[str, object]) -> None:
+        """Record a decision."""
+        self.asked[outcome] += 1
+        for other in others:
+            self.met[outcome, other] += 1
+
+    def unseen(self, engine: str) -> list[tuple[Outcome, str]]:
+        """Return the outcomes with each alternative that nothing refutes; equivalent alternatives once."""
+        return [one for one in sorted(self.met) if is_unseen(engine, *one) and not self._repeats_opposite(*one)]
+
+    def _repeats_opposite(self, outcome: Outcome, alternative: str) -> bool:
+        """True if an alternative always gives the opposite of a truth value, which is an alternative itself."""
+        always = self.met[outcome, alternative] == self.asked[outcome]
+        return alternative != NEGATED and always and (outcome, NEGATED) in self.met
+
+
+class _Rerun:
+    """Repetition of a run with alternative answers: by positions, which is enough for re-evaluated tokens, and judged
+    while the alternative may correct a wrong answer that depends on no other one yet."""
 
     def __init__(self, run: Run, rules: RuleSet, variants: Variants) -> None:
         self.run = run
         self.rules = rules
         self.variants = variants
         self.profile = run.profile.removesuffix(" (changed)")
+        self.engine = self.profile.partition("@")[0]
+        self.judge = run.judge                   # of the latest repetition: runs of a model share their cold runs
 
     def dependences(self, most: int, of: int | None) -> list[OutcomeDependence]:
         """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are
-        tried, those of rules that charges and requests cite first; the other rules are asked only if these are too
-        few. ``of``: end when the results of this request are known, None = of all."""
+        tried, those of rules that charges and requests cite first. ``of``: end when the results of this request are
+        known, None = of all."""
         charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
         results = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
         cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
         cited |= {self.run.requests[i].answer.deciding for i, _ in results}
         wanted = {one for one in results if of in (None, one[0])}
-        if not wanted:
+        if not (wanted and most):
             return []
-        others = {about(fn).id for fn in graded_rules(self.rules).values()} - cited
+        outcomes = self._ask()
+        limit = ENDLESS * outcomes.asked.total()
+        unseen = sorted(outcomes.unseen(self.engine), key=lambda one: one[0].rule not in cited)
         found: dict[tuple[int, str], OutcomeDependence] = {}
-        for outcome, other in islice(chain.from_iterable(map(self._unseen, (cited, others))), most):
-            for request, what in self._changed(outcome, other):
+        for outcome, other in unseen[:most]:
+            open_faults = frozenset(i for i, what in wanted - found.keys() if what == "verdict")
+            for request, what in self._changed(outcome, other, open_faults, limit):
                 found.setdefault((request, what), OutcomeDependence(request, what, *outcome, other))
             if wanted <= found.keys():
                 break
-        return [found[key] for key in sorted(found)]
+        return [found[key] for key in sorted(found) if key in wanted]
 
-    def _unseen(self, of: Collection[str]) -> list[tuple[Outcome, str]]:
-        """Return the outcomes of these rules in the run with each alternative that nothing refutes; equivalent
-        alternatives once."""
-        asked: Counter[Outcome] = Counter()
-        met: Counter[tuple[Outcome, str]] = Counter()
+    def _ask(self) -> _AskedOutcomes:
+        """Return the outcomes of the run."""
+        found = _AskedOutcomes()
+        self._play(report_outcomes(self.rules, self.variants, found.record, partial(rules_to_ask, self.engine)))
+        return found
 
-        def count(outcome: Outcome, others: Mapping[str, object]) -> None:
-            asked[outcome] += 1
-            met.update((outcome, other) for other in others)
-
-        engine = self.profile.partition("@")[0]
-        needs = cache(partial(may_be_unseen, engine))
-        numbers = itertools.count(1)
-        rules = report_outcomes(self.rules, self.variants, count, needs, only=of)
-        self._run(limit_decisions(rules, inf, numbers))
-        self.asked = next(numbers) - 1
-        return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
-                and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
-
-    def _run(self, rules: RuleSet) -> dict[int, int]:
+    def _play(self, rules: RuleSet) -> dict[int, int]:
         """Return the number of tokens that each request reused."""
         answers = AnswerCollector()
         play(self.run.scenario, self.profile, "none", answers, rules)
         return {number: answer.cache_n for number, (_, answer) in answers.found.items()}
 
-    def _changed(self, outcome: Outcome, alternative: str) -> list[tuple[int, str]]:
-        """Return the wrong answers that would become correct, and the charged requests that would reuse more or fewer
-        tokens."""
-        rules = limit_decisions(replace_outcome(self.rules, self.variants, outcome, alternative), ENDLESS * self.asked)
+    def _changed(
+        self, outcome: Outcome, alternative: str, open_faults: frozenset[int], limit: int
+    ) -> list[tuple[int, str]]:
+        """Return those of the wrong answers ``open_faults`` that would become correct, and the charged requests that
+        would reuse more or fewer tokens. ``limit``: number of decisions after which a repetition is ended."""
+        rules = limit_decisions(replace_outcome(self.rules, self.variants, outcome, alternative), limit)
         right: list[tuple[int, str]] = []
         try:
-            if self.run.broken:
-                again = run_judged(self.run.scenario, self.profile, MODE, table=rules, with_ledger=False).requests
-                right = [(i, "verdict") for i in self.run.broken if again[i].judged.equal_cold]
-                reused = {i: one.answer.cache_n for i, one in enumerate(again)}
+            if open_faults:
+                again = run_judged(self.run.scenario, self.profile, MODE, self.judge, table=rules, with_ledger=False,
+                                   only=open_faults)  # fmt: skip
+                self.judge = again.judge
+                right = [(i, "verdict") for i in sorted(open_faults) if again.requests[i].judged.equal_cold]
+                reused = {i: one.answer.cache_n for i, one in enumerate(again.requests)}
             else:
-                reused = self._run(rules)
+                reused = self._play(rules)
         except RunInterrupted as stopped:      # results of a repetition are not shown
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):    # the server cannot continue with that answer: inadmissible

@@ -9,7 +9,7 @@ cases is undecided.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypeVar
+from typing import Any, Callable, Container, Mapping, NamedTuple, Protocol, Sequence, TypeVar
 
 from cachesim.base.errors import OverLimit, cut
 from cachesim.base.garbage_collection import with_rare_garbage_collection
@@ -175,6 +175,7 @@ class Run:
     limit: str = ""                                            # that limit, with the flag that raises it
     rules: RuleSet | None = None                               # rules of the run, None = unknown
     watcher: SilentObserver | None = None                              # further observer of the run
+    judge: Judge | None = None                                 # judge with the cold runs of the run, None = unknown
 
     @property
     def refused(self) -> list[int]:
@@ -271,15 +272,17 @@ def _find_foreign_reads(run: Run, observer: JudgingObserver) -> None:
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
     table: RuleSet | None = None, with_ledger: bool = True, watcher: SilentObserver | None = None,
+    only: Container[int] | None = None,
 ) -> Run:
     """Run a scenario under a profile and judge every request. If the server reads a number that was never written, the
     scenario runs once for every value that matters.
 
     ``table`` replaces the profile's rules by others of the same engine; the run then has the table's name, and the
     expectations of the file apply only if it is the built-in profile of that name. ``judge`` may be shared between runs
-    of a model. Without ``with_ledger`` the recompute ledgers stay empty. ``watcher``: observer of the first run. Raise
-    BadInput; ``RunCutOff`` if a limit of the run was exceeded after the first answer. The runs of all values count
-    together for the limits.
+    of a model. Without ``with_ledger`` the recompute ledgers stay empty. ``watcher``: observer of the first run.
+    ``only``: numbers of the requests that are judged, without the stored objects; None = all requests, with these
+    objects. Raise BadInput; ``RunCutOff`` if a limit of the run was exceeded after the first answer. The runs of all
+    values count together for the limits.
     """
     known = engine_of(profile).profiles
     rules = table or known[profile]
@@ -290,14 +293,15 @@ def run_judged(
         nonlocal shared, last
         mine = rules.changed({"unset": values}) if values else rules
         run = Run(scenario, name, mode, rules=mine, watcher=None if values else watcher)
-        observer = JudgingObserver(scenario, profile, mine, shared, with_ledger)
+        observer = JudgingObserver(scenario, profile, mine, shared, with_ledger, only)
         try:
             run.log = last = play(scenario, profile, mode, Observers.of(observer, run.watcher), mine, before=last)
         except KeyboardInterrupt as error:
             raise _stopped(run, observer, error) from None
         except OverLimit as error:
             raise (error if values else _cut_off(run, observer, error)) from None
-        shared, run.launches = observer.judge, observer.launches
+        shared = run.judge = observer.judge
+        run.launches = observer.launches
         run.requests = [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
             _find_foreign_reads(run, observer)

@@ -10,7 +10,7 @@ the status.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Any, Container, Mapping
 
 from cachesim.base.keyed_tokens import plain_tokens, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
@@ -22,7 +22,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decided, Event, Gained, Launch, Lost, Release, Settled
 from cachesim.judging.cold_repetition import error_verdict
-from cachesim.judging.compare_answer import Judge, RequestVerdict, undecided_by
+from cachesim.judging.compare_answer import NOTHING_COMPUTED, Judge, RequestVerdict, undecided_by
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
@@ -42,16 +42,19 @@ ENDS_ELSEWHERE = wrong("provenance", FaultKind.MEMORY_ELSEWHERE)
 
 class AnswerObserver(SilentObserver):
     """Judges the answers of a run under a profile, or a ``table`` of rules. ``judge`` may be shared between runs of the
-    same model; None = created when the first server starts."""
+    same model; None = created when the first server starts. ``only``: numbers of the requests that are judged, without
+    the stored objects; None = all requests, with these objects."""
 
     judge: Judge
     server: Server
 
-    def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None) -> None:
+    def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None,
+                 only: Container[int] | None = None) -> None:  # fmt: skip
         self.scenario = scenario
         self.profile = profile
         self.table = table
         self.given = judge
+        self.only = only
         self.left: dict[int, tuple[StoredObject, bool]] = {}  # slot after each request, and whether the memory agrees
         self.new: dict[Key, None] = {}                     # stored objects to be judged
         self.corrupt: dict[Key, Verdict] = {}              # stored objects that differ from a cold run
@@ -87,7 +90,7 @@ class AnswerObserver(SilentObserver):
         if inspection.is_further(slot):
             return
         answer = inspection.answer_at(slot)
-        if answer is not None and answer.status == 200:
+        if answer is not None and answer.status == 200 and self.is_judged(answer.request):
             self.left[answer.request] = inspection.live(slot), inspection.memory_matches(slot)
 
     def begins(self, number: int, step: Step) -> None:
@@ -95,12 +98,18 @@ class AnswerObserver(SilentObserver):
         if self.judge.model is not None:
             self.judge.cold_runs.expect((*step.request.prompt, *(step.request.forced or ())))
 
+    def is_judged(self, number: int) -> bool:
+        """True if a request is judged."""
+        return self.only is None or number in self.only
+
     def judged(self, number: int, request: Request, answer: Answer) -> RequestVerdict:
-        """Return the verdicts about an answer and the state that it left behind."""
+        """Return the verdicts about an answer and the state that it left behind, undecided if it is not judged."""
+        if not self.is_judged(number):
+            return RequestVerdict(NOTHING_COMPUTED, NOTHING_COMPUTED)
         slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot)
         try:
-            judged.armed = self._armed()
+            judged.armed = self._armed() if self.only is None else []
         except Exception as error:      # a check that raises leaves the verdict undecided
             judged = undecided_by(error)
         judged.window = _window(slot) if slot is not None else None
@@ -168,9 +177,9 @@ class JudgingObserver(AnswerObserver):
 
     def __init__(
         self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None,
-        with_ledger: bool = True,
+        with_ledger: bool = True, only: Container[int] | None = None,
     ) -> None:
-        super().__init__(scenario, profile, table, judge)
+        super().__init__(scenario, profile, table, judge, only)
         self.with_ledger = with_ledger
         self.has_slots = engine_of(profile).manual.slots
         self.found: dict[int, Judgement] = {}              # by step
@@ -261,7 +270,9 @@ class JudgingObserver(AnswerObserver):
         slot = self.server.inspection.slot_with_id(action.id_slot)
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
         judged = RequestVerdict(CORRECT, CORRECT)
-        if died:
+        if not self.is_judged(number):
+            judged = RequestVerdict(NOTHING_COMPUTED, NOTHING_COMPUTED)
+        elif died:
             judged.answer = wrong("aborted", FaultKind.PROCESS_ENDED, error=answer.error)
         elif status != 200:
             self.failed(number, answer, judged)

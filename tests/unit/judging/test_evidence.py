@@ -17,8 +17,8 @@ from cachesim.judging.evidence import (
     GradedOutcome,
     grade_of,
     is_unseen,
-    may_be_unseen,
     predicted,
+    rules_to_ask,
     table_of,
 )
 from cachesim.judging.judged_run import run_judged
@@ -187,9 +187,12 @@ def test_an_outcome_whose_alternatives_are_not_evaluated_has_no_unseen_one(engin
     fields = [[fn.rule for fn in rules] for rules in evidence.variants_of_engine(engine).values()]
     others = [(outcome, tuple(rule for rule in ids if rule != outcome.rule))
               for outcome in table_of(engine).graded for ids in fields if outcome.rule in ids]  # fmt: skip
-    skipped = [(outcome, ids) for outcome, ids in others if not may_be_unseen(engine, outcome, ids, bool(opposite))]
+    asked = [(outcome, ids, rules_to_ask(engine, outcome, ids, bool(opposite))) for outcome, ids in others]
+    skipped = [(outcome, ids) for outcome, ids, to_ask in asked if to_ask is None]
     assert skipped
     assert not any(is_unseen(engine, outcome, name) for outcome, ids in skipped for name in (*ids, *opposite, *values))
+    refuted = [(outcome, {*ids} - {*to_ask}) for outcome, ids, to_ask in asked if to_ask is not None]
+    assert not any(is_unseen(engine, outcome, name) for outcome, ids in refuted for name in (*ids, *values) if ids)
 
 
 def test_rules_without_grades_and_runs_without_a_failure_depend_on_nothing():
