@@ -85,7 +85,7 @@ release:
 	@$(PYTHON) .ci/release.py rehearse
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) $(PEERS_SGLANG) .venv-adapters $(LIVE) $(XLLAMA) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) $(PEERS_SGLANG) .venv-adapters $(LIVE) $(XLLAMA) $(DIST) $(BROWSER) $(SITE) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # Stamps: the environment is created once and updated when pyproject.toml changes.
 $(VENV)/.made:

@@ -11,6 +11,7 @@ XLLAMA_WHEEL := xllamacpp==2026.10.11549
 SLOW   ?= build/slow
 ADAPTERS ?= .venv-adapters
 BROWSER := .venv-browser
+SITE    := .venv-site
 OPS    ?= 100000
 STEPS  ?= 100000
 SIZES  ?= 10000 30000 100000
@@ -26,7 +27,7 @@ SESSIONS ?= ../shared/workloads/agent_sessions
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out build/million --resume
 
-.PHONY: more smoke oldest matrix meta meta-drawn million keyed newest blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang growth adapters live slow watch workloads agents upstream optimized browser targets
+.PHONY: more smoke oldest matrix meta meta-drawn million keyed newest blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang growth adapters live slow watch workloads agents upstream optimized browser site targets
 
 more:
 	@echo 'make smoke    import and run on every other Python  make smoke'
@@ -50,6 +51,7 @@ more:
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make agents   settings for agents in common memories  make agents'
+	@echo 'make site     build the site into build/site      make site'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo '              with adapters: KIT=llama_cpp-adapters; with images: KIT=llama_cpp-images;'
@@ -275,6 +277,15 @@ browser: $(BROWSER)/.made
 $(BROWSER)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(BROWSER)
 	@$(BROWSER)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[browser]'
+	@touch $@
+
+# Static pages from the documents, rules, flags, log lines and scenarios; reads them again for broken links.
+site: $(SITE)/.made
+	@$(SITE)/bin/python -m cachesim.pages.site $(ARGS)
+
+$(SITE)/.made: pyproject.toml
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[site]'
 	@touch $@
 
 # Every command over the corpus, with and without -OO; EVERY=10 takes every tenth scenario.

@@ -25,9 +25,12 @@ LEVEL = {
     "scenarios": 4,
     "judging": 5, "replay": 5,
     "tools": 6,
-    "api": 7, "cli": 7, "pytest_plugin": 7, "records": 7, "strategies": 7, "__main__": 7,
+    "api": 7, "cli": 7, "pytest_plugin": 7, "records": 7, "strategies": 7, "pages": 7,
+    "__main__": 7,
 }
 """Rooms of the package: each imports from lower levels only. ``tools`` and what is above it are no part of the core."""
+
+NOT_IN_THE_WHEEL = {"cachesim.pages.site": "is made from the documents of the whole repository, which a wheel lacks"}
 
 # Imports that only open a door: the entrance that of the command line, the package itself those of the kit and of api.
 # The Python interface and the plugin for pytest return the results of `records`.
@@ -117,6 +120,8 @@ MAY_READ_FILES: dict[str, str] = {
     "tools.watch.relay_process": "opens pipes of this process",
     "tools.live.llama_server.export.scenario_file": "code of an exported program",
     "tools.live.llama_server.export.case_program": "code of an exported program",
+    "pages.site.repository": "reads the documents from which the site is made",
+    "pages.site.built_site": "reads the site that it has just written",
     "tools.watch.saved_bodies": "appends to the file that --save names",
 }
 

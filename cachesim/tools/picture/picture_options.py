@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
@@ -61,8 +61,15 @@ def write_pictures(
 ) -> None:
     """Write the requested pictures of runs. Raise BadInput for runs of several scenarios and for a file that cannot be
     written."""
-    if not pictures.are_wanted() or not runs:
-        return
+    if pictures.are_wanted() and runs:
+        _write(picture_texts(pictures, runs, shown))
+
+
+def picture_texts(
+    pictures: PictureFiles, runs: Sequence[PicturedRun], shown: PictureOptions | None = None
+) -> dict[str, str]:
+    """Return the requested pictures of runs by the names of their files. Raise BadInput for runs of several
+    scenarios."""
     from cachesim.judging.equal_outcomes import fold
 
     check_one_scenario(run.scenario.id for run in runs)
@@ -74,15 +81,20 @@ def write_pictures(
     logs = [of[id(data)].told() for data, *_ in groups] if pictures.html else []
     scenes = [of[id(data)].scene([one["profile"] for one in same]) for data, *same in groups]
     known = [log for log in logs if log is not None]
-    write_scenes(pictures, scenes, known if len(known) == len(logs) else [], shown)
+    return _scene_texts(pictures, scenes, known if len(known) == len(logs) else [], shown)
 
 
 def write_scenes(
     pictures: PictureFiles, scenes: Sequence[Scene], told: Sequence[CaptionedWalk], shown: PictureOptions
 ) -> None:
     """Write the requested files. ``told``: event log of each run, () = none. Raise BadInput if that fails."""
-    from cachesim.base.console import complain
-    from cachesim.base.files import write_whole
+    _write(_scene_texts(pictures, scenes, told, shown))
+
+
+def _scene_texts(
+    pictures: PictureFiles, scenes: Sequence[Scene], told: Sequence[CaptionedWalk], shown: PictureOptions
+) -> dict[str, str]:
+    """Return the requested pictures by the names of their files."""
     from cachesim.tools.picture.chrome_trace import chrome_trace
     from cachesim.tools.picture.page import page
     from cachesim.tools.picture.svg import draw
@@ -92,6 +104,14 @@ def write_scenes(
         texts[pictures.html] = page(scenes, shown, told)
     if pictures.trace:
         texts[pictures.trace] = chrome_trace(scenes)
+    return texts
+
+
+def _write(texts: Mapping[str, str]) -> None:
+    """Write files, and say so. Raise BadInput if that fails."""
+    from cachesim.base.console import complain
+    from cachesim.base.files import write_whole
+
     for file, text in texts.items():
         write_whole(Path(file), text.encode())
         complain(f"wrote {file}")

@@ -1,0 +1,1 @@
+"""Pages of the documentation, and the site that is built from them."""

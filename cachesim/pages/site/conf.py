@@ -1,0 +1,61 @@
+"""Configuration of Sphinx for the site. `site_sources` copies it beside the Markdown files."""
+
+from typing import Any
+
+from cachesim import __version__
+
+project = "cachesim"
+author = "the cachesim authors"
+release = __version__
+html_title = f"cachesim {release}"
+copyright = author  # no year: the same commit gives the same pages
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 4
+myst_enable_extensions = ["fieldlist"]
+suppress_warnings = ["myst.header"]
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = ["entries.js", "find.js"]
+html_extra_path = ["extra"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": True}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/find.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ],
+}
+templates_path = ["templates"]
+
+
+def _as_restructured_text(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Turn a docstring, which is plain text, into what Sphinx reads: stars are no emphasis, indented lines are code."""
+    del app, what, name, obj, options
+    turned: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and turned and not turned[-1].startswith("    "):
+            if turned[-1].strip():
+                turned.append("")
+            turned += ["::", ""]
+        elif line.strip() and turned and turned[-1].startswith("    "):
+            turned.append("")
+        turned.append(line if line.startswith("    ") else line.replace("*", "\\*"))
+    lines[:] = turned
+
+
+def setup(app: Any) -> None:
+    """Register the reader of docstrings."""
+    app.connect("autodoc-process-docstring", _as_restructured_text)
+
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"

@@ -1,0 +1,109 @@
+// The search box. A log line is compared with the templates of all known lines, and the template with the most fixed
+// letters wins. Any other text is looked up among names (flags, rules, threads, terms, scenarios), then in titles. The
+// last answer is always the search in the text of all pages, which Sphinx has written.
+(function () {
+  "use strict";
+  const MOST = 8;
+  const root = document.documentElement.dataset.content_root || "./";
+  const entries = window.CACHESIM_ENTRIES || [];
+
+  function collapsed(text) {
+    return text.trim().split(/\s+/).join(" ");
+  }
+
+  function escaped(text) {
+    return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  }
+
+  // The regular expression of a template, and the number of its fixed letters. {name} is a word, {name,} a number with
+  // separators, {} any text; as in cachesim/engines/shared/log_grammar.py.
+  function pattern(template) {
+    let source = "";
+    let letters = 0;
+    for (const part of collapsed(template).split(/(\{\w*,?\})/)) {
+      if (part === "{}") source += ".*?";
+      else if (/^\{\w+,\}$/.test(part)) source += " ?[0-9]+(?:,[0-9]+)*";
+      else if (/^\{\w+\}$/.test(part)) source += " ?[^\\s,()\\[\\]/']+";
+      else { source += escaped(part); letters += part.replace(/\W/g, "").length; }
+    }
+    return { expression: new RegExp(source, "i"), letters };
+  }
+
+  const lines = [];
+  for (const entry of entries) {
+    for (const template of entry.templates || []) lines.push({ entry, ...pattern(template) });
+  }
+  lines.sort((a, b) => b.letters - a.letters);
+
+  function byLine(text) {
+    if (text.length < 8) return [];
+    return lines.filter((line) => line.letters >= 6 && line.expression.test(text)).map((line) => line.entry);
+  }
+
+  function nameForm(text) {
+    return text.toLowerCase().replace(/_/g, "-").replace(/^-+/, "").split(/[ =]/)[0];
+  }
+
+  function byName(text) {
+    const whole = text.toLowerCase();
+    const flag = text.startsWith("-") ? nameForm(text) : "";
+    const exact = [];
+    const begun = [];
+    for (const entry of entries) {
+      for (const name of entry.names || []) {
+        const known = name.toLowerCase();
+        if (known === whole || (flag && name.startsWith("-") && nameForm(name) === flag)) exact.push(entry);
+        else if (whole.length > 2 && (known.startsWith(whole) || known.includes("/" + whole) ||
+                 (whole[0] === "#" && known.endsWith(whole)))) begun.push(entry);
+      }
+    }
+    return exact.concat(begun);
+  }
+
+  function byWords(text) {
+    const words = text.toLowerCase().split(/[^\w#./-]+/).filter((word) => word.length > 2);
+    if (!words.length) return [];
+    return entries.filter((entry) => words.every((word) => (entry.title + " " + entry.says).toLowerCase().includes(word)));
+  }
+
+  function answers(text) {
+    const plain = collapsed(text);
+    if (!plain) return [];
+    return [...new Set([...byName(plain), ...byLine(plain), ...byWords(plain)])].slice(0, MOST);
+  }
+
+  function item(href, title, says) {
+    const row = document.createElement("li");
+    const anchor = document.createElement("a");
+    const small = document.createElement("small");
+    anchor.href = href;
+    anchor.textContent = title;
+    small.textContent = says;
+    anchor.append(small);
+    row.append(anchor);
+    return row;
+  }
+
+  function show(form) {
+    const text = form.querySelector("input").value;
+    const list = form.querySelector(".found");
+    const rows = answers(text).map((entry) => item(root + entry.path + ".html", entry.title, entry.kind + ": " + entry.says));
+    if (collapsed(text).length > 1) {
+      const whole = root + "search.html?q=" + encodeURIComponent(collapsed(text));
+      rows.push(item(whole, "Search the text of all pages", rows.length ? "" : "no page has this name"));
+    }
+    list.replaceChildren(...rows);
+    list.hidden = !rows.length;
+  }
+
+  window.cachesimAnswers = answers;                 // for tests of the site
+  document.addEventListener("DOMContentLoaded", function () {
+    for (const form of document.querySelectorAll("form.find")) {
+      form.addEventListener("input", () => show(form));
+      form.addEventListener("submit", function (event) {
+        const first = form.querySelector(".found a");
+        if (first) { event.preventDefault(); window.location.href = first.href; }
+      });
+    }
+  });
+})();

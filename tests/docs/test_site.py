@@ -1,0 +1,54 @@
+"""The pages of the site, before Sphinx builds them: what has a page, and where links lead."""
+
+from __future__ import annotations
+
+import json
+import re
+from posixpath import dirname, join, normpath
+
+import pytest
+
+from cachesim.engines.registry import ENGINES, profiles
+from cachesim.pages.site.built_site import broken_links
+from cachesim.pages.site.paths import flag_path, line_path, release_path, rule_path, scenario_path
+from cachesim.pages.site.scenario_pages import known_scenarios
+from cachesim.pages.site.site_sources import entries_script, site_pages
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {page.path: page for page in site_pages(known_scenarios())}
+
+
+def test_links_between_pages_lead_to_pages(pages):
+    lost = []
+    for path, page in pages.items():
+        prose = re.sub(r"^```.*?^```$", "", page.text, flags=re.S | re.M)
+        for target in re.findall(r"\]\(([^)\s:]+)\.md(?:#[^)]*)?\)", prose):
+            if normpath(join(dirname(path), target)) not in pages:
+                lost.append((path, target))
+    assert lost == []
+
+
+def test_every_rule_flag_line_release_and_scenario_has_a_page(pages):
+    wanted = {scenario_path(one.id) for one in known_scenarios()} | {release_path(name) for name in profiles()}
+    for name, engine in ENGINES.items():
+        wanted |= {flag_path(name, flag.name) for flag in engine.manual.flags}
+        wanted |= {line_path(name, kind) for kind in engine.log().meanings}
+        for rules in engine.profiles.values():
+            wanted |= {rule_path(value.rule) for value in rules.fields().values() if hasattr(value, "rule")}
+    assert wanted - pages.keys() == set()
+
+
+def test_the_search_box_knows_every_page_but_lists(pages):
+    script = entries_script(pages.values())
+    known = {row["path"] for row in json.loads(script.removeprefix("window.CACHESIM_ENTRIES = ").rstrip(";\n"))}
+    assert {path for path in pages if path not in known and not path.endswith("index")} == set()
+
+
+def test_broken_links_of_a_built_site_are_found(tmp_path):
+    (tmp_path / "a.html").write_text('<h1 id="top">a</h1><a href="b.html#x"></a><a href="#top"></a><a href="https://x.y/"></a>')
+    (tmp_path / "b.html").write_text('<img src="c.svg"><a href="a.html"></a>')
+    assert list(broken_links(tmp_path)) == ["a.html: b.html#x", "b.html: c.svg"]
