@@ -33,9 +33,12 @@ def typed(page, **fields):
 
 def settled(page):
     """Wait until the case in the form was simulated."""
-    page.wait_for_function("""() => JSON.stringify({ line: $('line').value, model: $('model').value,
-        flags: $('flags').value, profiles: [$('profile').value, $('other').value].filter(one => one) })
-        === document.body.dataset.shown""")
+    page.wait_for_function("""() => {
+        const { profiles, ...shown } = JSON.parse(document.body.dataset.shown || "{}");
+        const other = $('other').value;
+        return ["line", "model", "flags"].every(name => shown[name] === $(name).value)
+            && profiles[0] === $('profile').value && (other === "every engine" ? profiles.length > 2 : (profiles[1] || "") === other);
+    }""")
 
 
 def test_what_is_typed_is_simulated_and_its_numbers_are_those_of_json(page):
@@ -122,7 +125,7 @@ def test_a_case_is_copied_as_a_link_a_command_and_a_scenario(page, tmp_path):
 
 
 def test_other_rule_sets_of_the_engine_are_offered_before_the_newest_of_others(page):
-    typed(page, profile="mlx_lm@0.32.2", model="A", flags="")
+    typed(page, profile="mlx_lm@0.32.2", model="A", flags="", other="")
     offered = page.locator("#other option").evaluate_all("all => all.map(one => one.value)")
     assert offered[:2] == ["", "every engine"] and offered[2].startswith("mlx_lm@")
     others = [name for name in offered[2:] if not name.startswith("mlx_lm@")]

@@ -51,7 +51,7 @@ def broken_links(folder: Path) -> Iterator[str]:
 
 
 def _is_state(file: Path, address: str) -> bool:
-    """True for an event of a page with moving pictures: its script shows the event, which is no element."""
+    """True for an event of a page with moving pictures: its script shows the event, without an element."""
     return file.stem.endswith(("-walk", "-moving")) and address.startswith("#")
 
 

@@ -19,7 +19,7 @@ pygments_dark_style = "a11y-high-contrast-dark"
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_js_files = ["entries.js", "find.js"]
+html_js_files = ["entries.js", "find.js", "reach.js"]
 html_extra_path = ["extra"]
 html_show_sphinx = False
 html_copy_source = False
@@ -41,14 +41,15 @@ def _as_restructured_text(app: object, what: str, name: str, obj: object, option
     """Turn a docstring, which is plain text, into what Sphinx reads: stars are no emphasis, indented lines are code."""
     del app, what, name, obj, options
     turned: list[str] = []
+    in_code = False
     for line in lines:
-        if line.startswith("    ") and turned and not turned[-1].startswith("    "):
-            if turned[-1].strip():
-                turned.append("")
-            turned += ["::", ""]
-        elif line.strip() and turned and turned[-1].startswith("    "):
+        is_code = line.startswith("    ") or (in_code and not line.strip())
+        if is_code and not in_code:
+            turned += ["", "::", ""]
+        elif in_code and not is_code:
             turned.append("")
-        turned.append(line if line.startswith("    ") else line.replace("*", "\\*"))
+        in_code = is_code
+        turned.append(line if is_code else line.replace("*", "\\*").replace("@", "\\@"))
     lines[:] = turned
 
 

@@ -61,7 +61,7 @@ def _facts(engine: str, here: str, data: Mapping[str, Any], scenarios: Mapping[s
     """Yield the rows of the table of a rule."""
     force = data["in_force"]
     instead = data["instead"]
-    yield "decides", plain(data["role"])
+    yield "role", plain(data["role"])
     yield "engine", link(code(engine), here, f"engines/{engine}")
     if data["profiles"]:
         yield "rule sets", ", ".join(link(code(name), here, release_path(name)) for name in data["profiles"])

@@ -17,11 +17,15 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load_each
 from cachesim.scenarios.option_checks import fields_of, manual_of, spoken
 from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.timeline import script, style
 
-FIRST = "llama-24143-entry-removed-hybrid"
-"""Id of the scenario that the page opens with."""
+FIRST = "S40.A60>r4/B70/S.C25/S.A.D12"
+"""The conversation that the page opens with."""
+FIRST_MODEL = "GGGA"
+MOST_TRIED = 3
+"""Values of a flag that "what if" offers, at most."""
 
 
 class Page(NamedTuple):
@@ -34,11 +38,22 @@ class Page(NamedTuple):
 def make_page() -> Page:
     """Return the page, with the scenarios that a line can express as examples."""
     mine, look = f"{script()}\n{asset(__file__, 'playground.js')}", f"{style()}\n{asset(__file__, 'page.css')}"
-    choices = {"first": FIRST, "engines": {name: _offers(engine) for name, engine in ENGINES.items()},
-               "examples": {example["id"]: example for example in _examples()}}  # fmt: skip
+    engines = {name: _offers(engine) for name, engine in ENGINES.items()}
+    choices = {
+        "first": _first_case(engines),
+        "symptoms": {name: symptom.text for name, symptom in SYMPTOMS.items()},
+        "engines": engines,
+        "examples": {example["id"]: example for example in _examples()},
+    }
     data = json.dumps(choices).replace("<", "\\u003c")
     text = Template(asset(__file__, "page.html")).substitute(style=look, script=mine, choices=data)
     return Page(text, (mine, look))
+
+
+def _first_case(engines: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the fields of the case that the page opens with, under the newest rule set of every engine."""
+    newest = [engine["profiles"][0] for engine in engines.values()]
+    return {"line": FIRST, "model": FIRST_MODEL, "flags": "", "profiles": newest}
 
 
 def _offers(engine: Engine) -> Mapping[str, Any]:
@@ -49,8 +64,17 @@ def _offers(engine: Engine) -> Mapping[str, Any]:
         "profiles": list(dict.fromkeys(name for name in newest if name)),
         "models": list(dict.fromkeys((*manual.known, *manual.models))),
         "notation": [[one.example, one.help] for one in fields_of(manual).values()],
+        "what_if": [*_what_if(engine)],
         "flags": [[" ".join(flag.spellings[:2]) or flag.name, flag.help] for flag in manual.flags],
     }
+
+
+def _what_if(engine: Engine) -> Iterator[str]:
+    """Yield flags with a value that is worth a trial, as the server spells them."""
+    for flag in engine.manual.flags:
+        for value in flag.tries[:MOST_TRIED]:
+            if value != flag.default:
+                yield flag_text(flag, value, {})
 
 
 def _examples() -> Iterator[Mapping[str, Any]]:
@@ -59,8 +83,15 @@ def _examples() -> Iterator[Mapping[str, Any]]:
         if isinstance(found, Scenario) and not found.rules and not getattr(found.words, "spelled", None):
             with suppress(BadInput):
                 line = line_words(found, found.profiles[0])[0]
-                yield {"id": found.id, "title": cut(found.title, 100), "line": line, "model": found.model,
-                       "flags": flags_text(found.server, found.engine), "profiles": _compared(found)}  # fmt: skip
+                yield {
+                    "id": found.id,
+                    "title": cut(found.title, 100),
+                    "symptom": found.symptom,
+                    "line": line,
+                    "model": found.model,
+                    "flags": flags_text(found.server, found.engine),
+                    "profiles": _compared(found),
+                }
 
 
 def flags_text(server: Mapping[str, Option], engine: str) -> str:

@@ -12,6 +12,7 @@
   let timer = 0;
   let running = false;
   let again = false;
+  let welcome = !location.search;
 
   // Return a new element with a text.
   const made = (name, text, more) => Object.assign(document.createElement(name), { textContent: text }, more);
@@ -46,6 +47,10 @@
     }
     $("other").value = other;
     if ($("other").selectedIndex < 0) $("other").value = "";
+    $("what-if").replaceChildren(made("option", "one flag were", { value: "" }), ...has.what_if.map((text) => made("option", text)));
+    const at = has.profiles.indexOf($("profile").value);
+    $("newer").disabled = at < 1;
+    $("older").disabled = at > has.profiles.length - 2;
     $("models").replaceChildren(...has.models.map((name) => made("option", "", { value: name })));
     for (const [id, pairs] of [["notation", has.notation], ["known-flags", has.flags]])
       $(id).replaceChildren(...pairs.flatMap(([word, text]) => [made("dt", word), made("dd", text)]));
@@ -73,7 +78,7 @@
   // Return the case in the address of the page, the first example without one.
   function addressed() {
     const words = new URLSearchParams(location.search);
-    if (!words.has("line")) return choices.examples[choices.first];
+    if (!words.has("line")) return choices.first;
     const [line, model, flags] = ["line", "model", "flags"].map((name) => words.get(name) || "");
     return { line, model, flags, profiles: words.getAll("p") };
   }
@@ -105,11 +110,12 @@
     history.replaceState(null, "", address(one) + location.hash);
     const found = await sent(one);
     complain(found);
+    $("notes").textContent = found.error ? "" : found.notes.join(". ");
     if (!found.error) {
       shown = found;
-      $("notes").textContent = found.notes.join(". ");
       $("result").innerHTML = found.html;
       await startTimeline($("result").querySelector(".timeline"));
+      if (welcome) playOnce();
     }
     running = false;
     document.body.dataset.shown = JSON.stringify(one);
@@ -117,6 +123,46 @@
       again = false;
       simulate();
     }
+  }
+
+  // Play the first case, unless motion shall be reduced.
+  function playOnce() {
+    welcome = false;
+    const play = $("result").querySelector(".play");
+    if (play && !matchMedia("(prefers-reduced-motion: reduce)").matches) play.click();
+  }
+
+  // Offer the examples that have every word, grouped by symptom.
+  function offerExamples() {
+    const words = $("words").value.toLowerCase().split(/\s+/).filter((word) => word);
+    const says = (one) => [one.id, one.title, one.symptom, one.model, ...one.profiles].join(" ").toLowerCase();
+    const found = Object.values(choices.examples).filter((one) => words.every((word) => says(one).includes(word)));
+    const groups = Object.entries(choices.symptoms).map(([name, text]) => {
+      const group = made("optgroup", "", { label: name + ": " + text });
+      const mine = found.filter((one) => one.symptom === name);
+      group.append(...mine.map((one) => made("option", one.title + " (" + one.profiles[0].split("@")[0] + ")", { value: one.id })));
+      return group;
+    });
+    $("example").replaceChildren(made("option", "choose one of " + found.length, { value: "" }));
+    $("example").append(...groups.filter((group) => group.children.length));
+  }
+
+  // Move to the neighbour of the chosen rule set in its engine's list, which begins with the newest.
+  function moveBuild(by) {
+    const names = choices.engines[engine()].profiles;
+    const next = names[names.indexOf($("profile").value) + by];
+    if (!next) return;
+    $("profile").value = next;
+    offer();
+    changed();
+  }
+
+  // Add a flag to those of the form; another value of the same flag is replaced.
+  function addFlag(text) {
+    const name = text.split(/[ =]/)[0];
+    const kept = $("flags").value.split(/\s+(?=-)/).filter((one) => one && one.split(/[ =]/)[0] !== name);
+    $("flags").value = [...kept, text].join(" ");
+    changed();
   }
 
   // Return the result of a case.
@@ -144,12 +190,8 @@
     const group = made("optgroup", "", { label: name });
     group.append(...has.profiles.map((profile) => made("option", profile)));
     $("profile").append(group);
-    const mine = Object.values(choices.examples).filter((one) => one.profiles[0].startsWith(name + "@"));
-    const examples = made("optgroup", "", { label: name });
-    examples.append(...mine.map((one) => made("option", one.title, { value: one.id })));
-    if (mine.length) $("example").append(examples);
   }
-  $("example").prepend(made("option", "choose one of " + Object.keys(choices.examples).length, { value: "" }));
+  offerExamples();
 
   fields.forEach((id) =>
     $(id).addEventListener("input", () => {
@@ -169,11 +211,14 @@
     fill(one);
     simulate();
   });
+  $("words").addEventListener("input", offerExamples);
+  $("what-if").addEventListener("input", () => addFlag($("what-if").value));
+  $("newer").onclick = () => moveBuild(-1);
+  $("older").onclick = () => moveBuild(1);
   $("as-link").onclick = () => copy(location.origin + address(typed()), "link");
   $("as-command").onclick = () => copy(shown.command, "command");
   $("as-scenario").onclick = () => copy(shown.toml, "scenario");
 
   fill(addressed());
-  $("example").value = location.search ? "" : choices.first;
   simulate();
 }

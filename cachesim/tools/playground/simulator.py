@@ -13,7 +13,7 @@ from cachesim.base.parser_process import from_line, to_line
 from cachesim.tools.playground.case import problem
 
 WORKER = (sys.executable, "-P", str(Path(__file__).with_name("worker.py")))
-SECONDS = 10.0               # time for a case, after which the worker is replaced; limits end a case long before
+SECONDS = 10.0               # time for a case, after which the worker is replaced
 WAITING = 8                  # cases in the queue, the current case included
 REPLY = 1 << 24              # longest result [bytes]
 

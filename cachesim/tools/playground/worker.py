@@ -12,9 +12,9 @@ from cachesim.base import limits
 from cachesim.base.parser_process import bound, end_with_parent, from_line, to_line
 from cachesim.tools.playground.case import answer
 
-LIMITS = {limits.NEW_TOKENS: 20_000, limits.SAMPLED_TOKENS: 200, limits.PASSES: 120, limits.JUDGED_TOKENS: 200_000,
+LIMITS = {limits.NEW_TOKENS: 20_000, limits.SAMPLED_TOKENS: 200, limits.PASSES: 5_000, limits.JUDGED_TOKENS: 200_000,
           limits.PROMPT_TOKENS: 200_000, limits.LAYERS: 16, limits.SLOTS: 16}  # fmt: skip
-"""Limits of a case, so that it takes about a second at most."""
+"""Limits of the memory that a case needs; ``simulator.SECONDS`` limits its time."""
 MEMORY = 1024                # address space [MiB]
 SLOT_FILES = 1 << 24         # size of a saved slot [bytes]
 

@@ -10,8 +10,8 @@ import pytest
 from cachesim.engines.registry import ENGINES, profiles
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
-from cachesim.tools.playground.case import read_case
-from cachesim.tools.playground.page import FIRST, flags_text, make_page
+from cachesim.tools.playground.case import read_case, read_flags
+from cachesim.tools.playground.page import flags_text, make_page
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,8 @@ def choices_of(page):
 
 def test_an_example_is_the_fields_of_the_page(choices):
     assert choices["examples"]["llama-24143-entry-removed-hybrid"] == {
-        "id": "llama-24143-entry-removed-hybrid", "line": "S40.A60>r4/B70>4/S.C25>4/S.A.D12>4", "model": "GGGA",
+        "id": "llama-24143-entry-removed-hybrid", "symptom": "lost-conversation", "model": "GGGA",
+        "line": "S40.A60>r4/B70>4/S.C25>4/S.A.D12>4",
         "title": "prompt cache entry removed by a hit that cannot use it: hybrid model",
         "flags": "-c 1024 -b 64 -ub 16 -np 1 --cache-ram 100 -sps 0.0 --no-cache-idle-slots",
         "profiles": ["llama_cpp@b9518", "llama_cpp@pr24143-on-b10587"],
@@ -103,13 +104,25 @@ def test_an_engine_offers_its_rule_sets_models_fields_and_flags(choices):
     names = [name for name, _ in found["flags"]]
     assert "thinking" in names and "--draft-model" in names
     assert "-c --ctx-size" in [name for name, _ in choices["engines"]["llama_cpp"]["flags"]]
-    assert choices["first"] == FIRST
     for name, one in ENGINES.items():
         offered = {text: help_text for text, help_text in choices["engines"][name]["flags"]}
         assert len(offered) == len(one.manual.flags)
         for flag in one.manual.flags:
             first, *more = flag.spellings or (flag.name,)
             assert offered[f"{first} {more[0]}" if more else first] == flag.help
+
+
+def test_the_page_opens_with_the_newest_build_of_every_engine(choices):
+    newest = [one["profiles"][0] for one in choices["engines"].values()]
+    assert choices["first"]["profiles"] == newest
+    assert read_case(choices["first"]).profiles == tuple(newest)
+
+
+def test_what_if_offers_flags_that_their_engine_takes(choices):
+    for one in choices["engines"].values():
+        assert one["what_if"]
+        for text in one["what_if"]:
+            assert read_flags(text, one["profiles"][0]).settings, text
 
 
 def sizes(step):
@@ -120,7 +133,7 @@ def sizes(step):
 @pytest.mark.long
 def test_an_example_is_its_scenario(choices):
     files = corpus_files()
-    assert FIRST in choices["examples"] and len(choices["examples"]) > 0.9 * len(files)
+    assert len(choices["examples"]) > 0.9 * len(files)
     for name, example in choices["examples"].items():
         fields = {key: example[key] for key in ("line", "model", "flags", "profiles")}
         found, bundled = read_case(fields).scenario, load(files[name])
