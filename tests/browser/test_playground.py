@@ -37,7 +37,8 @@ def settled(page):
         const { profiles, ...shown } = JSON.parse(document.body.dataset.shown || "{}");
         const other = $('other').value;
         return ["line", "model", "flags"].every(name => shown[name] === $(name).value)
-            && profiles[0] === $('profile').value && (other === "every engine" ? profiles.length > 2 : (profiles[1] || "") === other);
+            && profiles[0] === $('profile').value
+            && (other === "every engine" ? profiles.length > 2 : (profiles[1] || "") === other);
     }""")
 
 
