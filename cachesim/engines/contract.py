@@ -36,6 +36,7 @@ from cachesim.model import Model
 
 if TYPE_CHECKING:                      # imported when they are asked for
     from cachesim.engines.chat_bodies import ChatBodies
+    from cachesim.engines.shared.capacity import CapacityForms
     from cachesim.engines.shared.class_recording import ClassRecording
     from cachesim.engines.shared.command_table import CommandTable
     from cachesim.engines.shared.log_grammar import LogGrammar
@@ -185,6 +186,8 @@ class Engine:
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
     log: Callable[[], LogGrammar] = no_log_lines  # log lines of the real server, imported on demand
     memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
+    # options that set how much its caches hold, imported on demand; None = it has none
+    capacity: Callable[[], CapacityForms | None] = lambda: None
     # arguments of its real server, imported on demand; None = those of the manual
     command: Callable[[], CommandTable | None] = lambda: None
     # lines on what the server derives from its options and model when it starts

@@ -53,6 +53,10 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "replay": ("replay tests/data/ik_llama --mode provenance",),
     "workload": ("workload tests/workloads/data --scale 16 -np 2 -p llama_cpp@latest -p ik_llama@main",
                  "workload tests/workloads/data/agents.json --sessions 2 --detail counts"),
+    "workload-curve": ("workload tests/workloads/data/agents.json -p vllm --model qwen3-32b --scale 16 --curve memory",
+                       "workload tests/workloads/data --scale 16 -p vllm --model A --curve num_gpu_blocks=8,200",
+                       "workload tests/workloads/data --scale 16 --curve cache_ram",
+                       "workload tests/workloads/data --scale 16 --curve sessions"),
     "import-events": (f"import {LOGS}/kv_events/events.jsonl", f"import {LOGS}/kv_events/events.jsonl "
                       f"{LOGS}/kv_events/bodies.jsonl", f"import {LOGS}/kv_events/unnumbered.jsonl"),
     "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log",

@@ -11,6 +11,7 @@ from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
     bodies_of,
+    capacity_of,
     command_of,
     events_of,
     layout_of,
@@ -44,6 +45,7 @@ ENGINE = Engine(
     when=TIMELINE,
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
+    capacity=capacity_of(PACKAGE),
     command=command_of(PACKAGE),
     chat_bodies=bodies_of(PACKAGE),
 )

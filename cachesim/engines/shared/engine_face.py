@@ -19,6 +19,7 @@ from cachesim.model import Spec, make_model, parse
 
 if TYPE_CHECKING:
     from cachesim.engines.chat_bodies import ChatBodies
+    from cachesim.engines.shared.capacity import CapacityForms
     from cachesim.engines.shared.class_recording import ClassRecording
     from cachesim.engines.shared.command_table import CommandTable
     from cachesim.engines.shared.log_grammar import LogGrammar
@@ -135,6 +136,17 @@ def memory_of(package: str) -> Callable[[], MemoryForms | None]:
         return forms
 
     return memory
+
+
+def capacity_of(package: str) -> Callable[[], CapacityForms | None]:
+    """Return a function that returns the ``FORMS`` of the options that set how much an engine's caches hold."""
+
+    def capacity() -> CapacityForms | None:
+        """Return the sizes of the server's caches, and for which of them one run tells the reuse with all values."""
+        forms: CapacityForms = import_module(f"{package}.capacity").FORMS
+        return forms
+
+    return capacity
 
 
 def bodies_of(package: str) -> Callable[[str], ChatBodies]:

@@ -8,6 +8,7 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
     bodies_of,
+    capacity_of,
     classes_of,
     command_of,
     layers_of,
@@ -60,7 +61,7 @@ PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, resolve=_resolved), say=say_of(PACKAGE),
     recorded=RecordingFormat("vllm", classes=classes_of(PACKAGE)), line=LINE, beside=BESIDE, newest=LINE[-1],
-    when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
+    when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE), capacity=capacity_of(PACKAGE),
     command=command_of(PACKAGE),
     derived=_derived,
     check_start=_check_start,

@@ -31,8 +31,11 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "that count tokens are scaled, too (default 1)")  # fmt: skip
     parser.add_argument("--sessions", metavar="N", type=_at_least_one, default=1,
                         help="files that use one server at the same time (default 1)")  # fmt: skip
-    parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens, also judge answers, or also "
-                        "find the cause of every re-evaluated token (default)")  # fmt: skip
+    parser.add_argument("--detail", choices=DETAIL, help="count tokens, also judge answers, or also find the cause of "
+                        "every re-evaluated token (default; counts for a curve)")  # fmt: skip
+    parser.add_argument("--curve", metavar="NAME[=VALUE,...]", help="evaluated tokens along an axis: a server flag "
+                        "(num_gpu_blocks, cache_ram=0,8192), memory (=16GiB,32GiB), or sessions at a time")  # fmt: skip
+    parser.add_argument("--direct", action="store_true", help="run each value of a curve, also where one run tells all")
     work_arguments.add_jobs(parser)
     work_arguments.add_cluster(parser, "jobs (sessions under each rule set)")
     parser.add_argument("--out", metavar="FOLDER", help="folder for the results, written as soon as they are known")
@@ -68,10 +71,14 @@ def run(args: Namespace) -> int:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     options = JobOptions(
         model=args.model, profiles=args.profiles, settings=args.settings, sessions=args.sessions, scale=args.scale,
-        detail=args.detail,
+        detail=args.detail or ("counts" if args.curve else "causes"),
     )  # fmt: skip
     todo = jobs(args.files, options)
     check_cluster_profiles(args.on, [job.profile for job in todo])
+    if args.curve:
+        return _run_curve(args, todo)
+    if args.direct:
+        raise BadInput("--direct needs --curve")
     every = tasks(todo) if args.on or args.out is not None else [WorkloadTask(job, "") for job in todo]
     part = args.shard or WHOLE
     mine = every[slice(*part.span(len(every)))]
@@ -80,6 +87,37 @@ def run(args: Namespace) -> int:
     folder = WorkloadFolder(path_of(args.out), [one.id for one in every], part)
     with folder.held():
         return _play(Workload(mine, folder, args.jobs, args.on or ""), resumes=args.resume, as_json=args.json)
+
+
+def _run_curve(args: Namespace, todo: Sequence[CellJob]) -> int:
+    """Compute and print the curves of a workload. ``todo``: its jobs without a curve. Return the exit code."""
+    from cachesim.tools.workload.curve import CurveSetup, curves, plan
+    from cachesim.tools.workload.curve_axis import parse_request
+    from cachesim.tools.workload.curve_report import curves_data, curves_report
+    from cachesim.tools.workload.workload_files import find_files
+
+    if args.out is not None or args.shard is not None:
+        raise BadInput("--curve does not store results: --out and --shard are for workloads without a curve")
+    if args.detail not in (None, "counts"):
+        raise BadInput(f"--curve counts tokens: --detail {args.detail} is for workloads without a curve")
+    setup = CurveSetup(
+        request=parse_request(args.curve),
+        files=[str(file) for file in find_files(args.files)],
+        is_direct=args.direct,
+        jobs=args.jobs,
+        on=args.on or "",
+    )
+    found = curves(setup, plan(setup, todo))
+    codes = [error.code if isinstance(error, BadInput) else exits.CRASH for error in found.errors]
+    data = curves_data(found.curves)
+    if args.json and (found.curves or not found.errors):
+        say_json(data)
+    elif args.json:
+        last = found.errors[-1]
+        say_json(error_data("input" if isinstance(last, BadInput) else "crash", exits.worst(codes), last))
+    else:
+        show(*curves_report(data))
+    return exits.worst(codes)
 
 
 def _play(whole: Workload, *, resumes: bool, as_json: bool) -> int:

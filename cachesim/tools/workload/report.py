@@ -41,16 +41,16 @@ def merged_report(data: Data) -> list[RenderableType]:
     n = data["jobs"]
     files = len(data["files"])
     done = len(data["lines"])
-    head = Text(f"{_counted(files, 'file')}, {done:,} of {_counted(n, 'job')}", "bold")
+    head = Text(f"{counted(files, 'file')}, {done:,} of {counted(n, 'job')}", "bold")
     if done < n:
         head.append(f"; not run: {n - done:,}", "yellow")
     return [head, *(workload_report(data) if data["totals"] else [])]
 
 
 def _header(first: Mapping[str, Any]) -> Iterator[RenderableType]:
-    sessions = _counted(first["sessions"], "session")
+    sessions = counted(first["sessions"], "session")
     if first["sessions"] != first["servers"]:
-        sessions += f" on {_counted(first['servers'], 'server')}"
+        sessions += f" on {counted(first['servers'], 'server')}"
     agents = f", {first['agents']} sub-agents" if first["agents"] else ""
     told = f"{sessions}, {first['requests']:,} requests{agents}, {first['prompt']:,} prompt tokens"
     yield Text(told)
@@ -70,8 +70,8 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> WholeTable:
             profile = profile.replace("@", "@\n")
         wrong = NOT_JUDGED if one["wrong"] is None else str(one["wrong"])
         table.add_row(
-            Text(profile, "cyan"), _short(one["evaluated"]), _share(one["evaluated"], one["prompt"]),
-            _short(one["kept"]), _short(one["restored"]), _short(one["loaded"]),
+            Text(profile, "cyan"), short_number(one["evaluated"]), share_text(one["evaluated"], one["prompt"]),
+            short_number(one["kept"]), short_number(one["restored"]), short_number(one["loaded"]),
             Text(wrong, "red" if one["wrong"] else ""), f"{one['peak_checkpoints']:,.0f}", f"{one['peak_cache']:,.0f}",
         )  # fmt: skip
     return table
@@ -80,16 +80,16 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> WholeTable:
 def _bounds(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     """Yield the lower bounds of the requests, with unlimited memory and with nothing kept, then the causes of loss."""
     first = totals[0]
-    least, nothing = _short(first["least"]), _short(first["prompt"])
-    yield Text(f"at least {least} ({_share(first['least'], first['prompt'])} %) under any rules; "
+    least, nothing = short_number(first["least"]), short_number(first["prompt"])
+    yield Text(f"at least {least} ({share_text(first['least'], first['prompt'])} %) under any rules; "
                f"{nothing} with nothing kept")  # fmt: skip
     for one in totals:
         if one["unlimited"] is not None:
-            share = _share(one["unlimited"], one["prompt"])
-            yield Text(f"{one['profile']} with unlimited memory: {_short(one['unlimited'])} ({share} %)")
+            share = share_text(one["unlimited"], one["prompt"])
+            yield Text(f"{one['profile']} with unlimited memory: {short_number(one['unlimited'])} ({share} %)")
     for one in totals:
         if one["lost"]:
-            causes = ", ".join(f"{loss['event']} {_short(loss['tokens'])}" for loss in one["lost"])
+            causes = ", ".join(f"{loss['event']} {short_number(loss['tokens'])}" for loss in one["lost"])
             yield Text(f"{one['profile']} re-evaluated: {causes}")
 
 
@@ -107,14 +107,16 @@ def _told(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
             yield Text(f"{one['profile']} scaled: {pairs}", "dim")
 
 
-def _counted(n: int, what: str) -> str:
+def counted(n: int, what: str) -> str:
+    """Return a number with its noun."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
-def _short(n: int) -> str:
+def short_number(n: int) -> str:
     """Return a number of tokens, in thousands or millions if it is large."""
     return f"{n:,}" if n < 100_000 else f"{n / 1000:,.0f}k" if n < 10_000_000 else f"{n / 1_000_000:,.1f}M"
 
 
-def _share(n: int, whole: int) -> str:
+def share_text(n: int, whole: int) -> str:
+    """Return a share in percent."""
     return f"{100 * n / whole:.1f}" if whole else "0.0"

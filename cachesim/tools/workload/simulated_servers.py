@@ -62,13 +62,22 @@ def served(
     if scale == 1:
         return SimulatedServer(engine, profile, rules, name, options, {})
     known = in_force(options, profile)
-    of_flags = {flag.name: int(known[flag.name]) for flag in engine.manual.flags if counts_tokens(flag, known)}
+    unset = filled_options(engine) - options.keys()
+    of_flags = {flag.name: int(known[flag.name]) for flag in engine.manual.flags
+                if counts_tokens(flag, known) and flag.name not in unset}  # fmt: skip
     shown = {one: ScaledOption(n, scaled(n, scale)) for one, n in of_flags.items()}
     flags = {**options, **{one: pair.scaled for one, pair in shown.items()}}
     of_rules = {one: int(getattr(rules, one)) for one in engine.manual.token_numbers}
     numbers = {one: ScaledOption(n, scaled(n, scale)) for one, n in of_rules.items()}
     fewer = rules.changed({one: pair.scaled for one, pair in numbers.items()}) if numbers else rules
     return SimulatedServer(engine, profile, fewer, name, flags, shown | numbers)
+
+
+def filled_options(engine: Engine) -> set[str]:
+    """Return the options that the server derives from the memory of its device if they are not given. A pool that holds
+    all requests is assumed then."""
+    capacity = engine.capacity()
+    return {size.option for size in capacity.sizes if size.filled} if capacity else set()
 
 
 def counts_tokens(flag: Flag, known: Mapping[str, Option]) -> bool:
@@ -105,4 +114,5 @@ def unlimited(engine: Engine, given: Mapping[str, Option], tokens: int) -> dict[
     room: dict[str, Option] = {}
     if manual.context is not None:
         room[manual.context.name] = 2 * tokens * manual.context.parts({**manual.defaults, **given})
-    return {**given, **manual.unlimited, **room}
+    kept = {name: value for name, value in given.items() if name not in filled_options(engine)}
+    return {**kept, **manual.unlimited, **room}

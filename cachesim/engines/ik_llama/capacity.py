@@ -1,0 +1,13 @@
+"""Sizes of the server's caches.
+
+Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.shared.capacity import CapacityForms, CapacitySize, conversation_mib
+
+FORMS = CapacityForms(
+    (CapacitySize("cache_ram", "MiB", conversation_mib),),
+    direct="the prompt cache evicts whole conversations, the oldest first, and a load removes one from it",
+)
