@@ -149,9 +149,9 @@ def _run_stacks(prepared: CurvePlan, jobs: int, errors: list[BadInput | Crash]) 
     if not prepared.stacks:
         return ToldPoints(nothing, None, prepared.obstacle)
     results: dict[int, StackResult] = {}
-    for _, done in late_progress(
-        ((done.number, done) for done in finished(result_or_error, prepared.stacks, jobs)), len(prepared.stacks), "running"
-    ):
+    runs = finished(result_or_error, prepared.stacks, jobs)
+    numbered = ((done.number, done) for done in runs)
+    for _, done in late_progress(numbered, len(prepared.stacks), "running"):
         if isinstance(done.result, StackResult):
             results[done.number] = done.result
             continue

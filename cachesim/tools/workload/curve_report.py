@@ -132,8 +132,8 @@ def _cost(curve: Data) -> str:
 
 
 def _rise(curve: Data) -> str:
-    """Return a sentence on a value that evaluates more than a smaller one, "" for values without an order or if there is
-    none."""
+    """Return a sentence on a value that evaluates more than a smaller one, "" if there is none or values have no
+    order."""
     points = curve["points"]
     if not curve["option"] or any(isinstance(point["value"], str | bool) for point in points):
         return ""

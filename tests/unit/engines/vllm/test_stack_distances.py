@@ -53,7 +53,8 @@ def test_each_size_evaluates_what_its_own_run_evaluates(profile, seed):
 @pytest.mark.parametrize(("model", "options", "clause"), [
     ("GA", {}, "windows and states"), ("W8 A", {}, "windows and states"),
     ("A", {"enable_prefix_caching": False}, "not cached"), ("A", {"num_cpu_chunks": 4}, "CPU memory"),
-    ("A", {"speculative_method": "eagle", "num_speculative_tokens": 2}, "drafts"), ("A", {"watermark": 0.1}, "watermark"),
+    ("A", {"speculative_method": "eagle", "num_speculative_tokens": 2}, "drafts"),
+    ("A", {"watermark": 0.1}, "watermark"),
 ])  # fmt: skip
 def test_other_servers_need_a_run_for_each_size(model, options, clause):
     server = StackServer(engine_of("vllm@0.33.0").rules("vllm@0.33.0"), model, options, [RequestSize(40, 1)])
