@@ -37,9 +37,9 @@ COMMANDS = {
 """Sub-command -> its module in cachesim, and its help text."""
 
 GROUPS = {
-    "simulate": ("run", "why", "diff", "bisect", "advise", "memory", "playground"),
+    "your server": ("import", "watch", "check", "advise", "memory", "verify", "export"),
+    "simulate": ("run", "why", "diff", "bisect", "playground"),
     "understand": ("lesson", "explain", "scenarios", "options", "profiles"),
-    "your server": ("import", "watch", "check", "verify", "export"),
     "search": ("fuzz", "shrink", "repair"),
 }
 """Heading of ``--help`` -> its commands. All other commands stand in a last line."""
@@ -55,14 +55,17 @@ LISTS = ("profiles", "explain", "options", "scenarios", "lesson", "completion")
 """Commands that only print: a reader may close the pipe early without losing results."""
 
 CARD = (
+    ("import", "cachesim import server.log"),
+    ("watch", "cachesim watch server.log"),
+    ("check", "cachesim check http://127.0.0.1:8080"),
+    ("advise", "cachesim advise server.log"),
+    ("memory", "cachesim memory llama-3 --memory 16GiB"),
+    ("explain", "cachesim explain 'forcing full prompt re-processing'"),
+    ("lesson", "cachesim lesson 1"),
     ("run", "cachesim run S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
     ("why", "cachesim why llama-24143-entry-removed-dense 3"),
     ("diff", "cachesim diff llama-24143-entry-removed-dense -p b9518 -p pr24143-on-b9518"),
     ("bisect", "cachesim bisect S100.A40/S.B40"),
-    ("explain", "cachesim explain pos_min"),
-    ("lesson", "cachesim lesson 1"),
-    ("options", "cachesim options"),
-    ("fuzz", "cachesim fuzz -p latest --minutes 1"),
 )
 """Commands of the overview, in the order in which a new user needs them, each with an example."""
 
