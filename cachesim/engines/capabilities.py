@@ -63,6 +63,7 @@ class Flag(NamedTuple):
     affects: str = ""                          # rule families that it affects and other flags govern
     tries: tuple[Option, ...] = ()             # values that `advise` tries, each alone
     resolved: bool = False                     # the server chooses its default at its start, from model and options
+    fact: bool = False                         # describes the model, the device or the simulation: no value to choose
 
     def unknown_word(self, value: str) -> str | None:
         """Return the first word of a value that is not allowed, None if all are."""
@@ -165,6 +166,17 @@ class ServerLoad(NamedTuple):
     conversations: int
 
 
+class Capacity(NamedTuple):
+    """The option ``name`` for a size of which a server may have too little. ``ample``: a value that holds a load, from
+    all options; the current one if the server has enough, or no limit. ``step``: distance of the values that differ.
+    ``counts_bytes``: it is a number of bytes, or of MiB, and means the tokens of a model with known sizes."""
+
+    name: str
+    ample: Callable[[Mapping[str, Any], ServerLoad], int]
+    step: int = 1
+    counts_bytes: bool = False
+
+
 @dataclass(frozen=True)
 class Manual:
     """Interface of an engine's server: options, models, request fields, and the values that a search draws."""
@@ -220,6 +232,8 @@ class Manual:
     # given all options of a server: option changes to try when too many tokens are evaluated, cheapest first, each with
     # the changes that it requires; None = the `tries` of the flags, each alone
     tries: Callable[[Mapping[str, Any], ServerLoad], Iterator[dict[str, Option]]] | None = None
+    capacities: tuple[Capacity, ...] = ()      # sizes of which the smallest sufficient value is searched
+    group_options: frozenset[str] = frozenset()                    # options that divide the memory into groups
 
     @cached_property
     def defaults(self) -> dict[str, Option]:

@@ -11,12 +11,14 @@ from cachesim.engines.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided
 from cachesim.judging.decided_text import decided_data
 from cachesim.judging.deciding_rule import DecidingRule
+from cachesim.judging.deciding_setting import DecidingSetting
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.judged_run import Run
 from cachesim.judging.recompute_reasons import reasons
 from cachesim.judging.reproduce_command import flags_data
 from cachesim.judging.run_data import request_data
+from cachesim.judging.setting_text import settings_data
 from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence
 from cachesim.scenarios.real_builds import real_builds, seen_text
@@ -25,11 +27,12 @@ from cachesim.scenarios.server_settings import assumed_options
 
 def why_data(
     run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None,
-    unused: list[UnusedPoint] | None = None,
+    unused: list[UnusedPoint] | None = None, settings: DecidingSetting | None = None,
 ) -> dict[str, Any]:
     """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
     ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
-    ``decided``: the rule that decided its failure; ``unused``: objects that it did not use; ``output_wrong``: the
+    ``decided``: the rule that decided its failure; ``settings``: those of the server that decided it; ``unused``:
+    objects that it did not use; ``output_wrong``: the
     answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     row = request_data(run, number, one)
@@ -50,6 +53,7 @@ def why_data(
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: row[name] for name in same},
         "decided": None,
+        "settings": None,
         "unused": None,
         "lost": [charge._asdict() for charge in one.ledger.charges],
         "computed": [],
@@ -60,18 +64,19 @@ def why_data(
         "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": [said for event in run.events(number) if (said := _step(run.profile, event)) is not None],
     }
-    return with_search(data, run, number, others, decided, unused)
+    return with_search(data, run, number, others, decided, unused, settings)
 
 
 def with_search(
     data: dict[str, Any], run: Run, number: int, others: Sequence[tuple[str, int]], decided: DecidingRule | None,
-    unused: list[UnusedPoint] | None,
+    unused: list[UnusedPoint] | None, settings: DecidingSetting | None = None,
 ) -> dict[str, Any]:
     """Return the data of ``why_data`` with what a search found; its arguments are those of ``why_data``."""
     found = reasons(run.requests[number], others, engine_named(run.scenario.engine).keeps)
     return {
         **data,
         "decided": decided_data(decided),
+        "settings": settings_data(settings, run, decided),
         "unused": unused_data(unused),
         "computed": [reason._asdict() for reason in found],
     }

@@ -90,7 +90,7 @@ class Options:
         False, "--swa-compress", governs="IK-WINDOW", tries=(False,),
         help="Sliding-window caches keep only the window, so some removals are refused. Since #2253.")
     mmproj: str = flag(
-        "", "--mmproj", choices=PROJECTORS, read=read_projector, write=write_projector,
+        "", "--mmproj", fact=True, choices=PROJECTORS, read=read_projector, write=write_projector,
         governs="IK-MEDIA-OFF IK-MEDIA-NONCAUSAL", affects="IK-PREFIX",
         help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Only drafts of an MTP "
              "head are used then. Read in the source, never run.")
@@ -105,10 +105,12 @@ class Options:
         governs="IK-SPEC-SAVE",
         help="Method to save a recurrent state before a draft is verified; auto uses the first that works.")
     companion_recurrent: bool = flag(
-        False, help="Not a server flag: the memory of the draft context (MTP) refuses removals, as #1889 assumes.")
+        False, fact=True,
+        help="Not a server flag: the memory of the draft context (MTP) refuses removals, as #1889 assumes.")
     drafts_from_rows: bool = flag(
-        False, help="Not a server flag: drafts (MTP) are wrong if the draft context makes them for another position or "
-                    "reads rows of later states.")
+        False, fact=True,
+        help="Not a server flag: drafts (MTP) are wrong if the draft context makes them for another position or "
+             "reads rows of later states.")
 
 
 FLAGS = flags_of(Options)

@@ -35,9 +35,9 @@ def _slots(now: Mapping[str, Any], load: ServerLoad) -> Iterator[advice.Try]:
 
 TRIES = advice.tries_of(
     FLAGS, "slot_prompt_similarity", "reasoning_tokens", "cache_ram_similarity", "cache_ram_n_min",
-    "ctx_checkpoints_interval", "ctx_checkpoints_tolerance", "ctx_checkpoints_eviction", advice.more_checkpoints,
-    advice.smaller_batches, _slots, advice.larger_cache, "swa_compress", advice.context_for_all, "context_shift",
-    advice.fewer_drafts,
+    "ctx_checkpoints_interval", "ctx_checkpoints_tolerance", "ctx_checkpoints_eviction",
+    advice.ample(advice.CHECKPOINTS_OF_SLOT), advice.smaller_batches, _slots, advice.ample(advice.PROMPT_CACHE),
+    "swa_compress", advice.ample(advice.CONTEXT), "context_shift", advice.fewer_drafts,
 )
 """Option changes for ``advise``, cheapest first; those that cost memory come last."""
 
@@ -128,4 +128,5 @@ MANUAL = Manual(
     draw=draw,
     draw_fields=draw_fields,
     tries=TRIES,
+    capacities=(advice.CHECKPOINTS_OF_SLOT, advice.PROMPT_CACHE, advice.CONTEXT),
 )

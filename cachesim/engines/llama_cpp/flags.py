@@ -206,7 +206,7 @@ class Options:
         governs="LC-RS-PLANES LC-RS-BACK LC-SPEC-MAX LC-SPEC-CKPT LC-SPEC-ROOM",
     )
     model_draft: str = flag(
-        "", "-md", "--model-draft", "--spec-draft-model", model=True, read=_read_model, write=unwritten,
+        "", "-md", "--model-draft", "--spec-draft-model", fact=True, model=True, read=_read_model, write=unwritten,
         governs="LC-SPEC-ON", help="Draft model for spec_type draft-simple: layers or a name.",
     )
     kv_unified_per_slot: int = flag(
@@ -214,18 +214,18 @@ class Options:
         help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
     lora_scaled: str = flag(
-        "", "--lora-scaled", read=_read_scaled, write=_write_scaled,
+        "", "--lora-scaled", fact=True, read=_read_scaled, write=_write_scaled,
         governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP LC-ALORA-SPLIT",
         help="Adapters in the order of their ids: scales separated by commas, with the invocation tokens of an aLoRA: "
              "1,0.5,0@101.102.",
     )
     lora_init_without_apply: bool = flag(
-        False, "--lora-init-without-apply", governs="LC-LORA-INIT",
+        False, "--lora-init-without-apply", fact=True, governs="LC-LORA-INIT",
         help="The library's context starts without adapters. Their scales stay, so that a request without a list "
              "uses them.",
     )
     mmproj: str = flag(
-        "", "--mmproj", "-mm", choices=PROJECTORS, read=read_projector, write=write_projector,
+        "", "--mmproj", "-mm", fact=True, choices=PROJECTORS, read=read_projector, write=write_projector,
         governs="LC-MEDIA-OFF LC-MEDIA-NONCAUSAL LC-MEDIA-FILE", affects="LC-SHIFT LC-NPAST-REUSE",
         help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Contexts are not "
              "shifted then, and moved blocks are not reused.",
@@ -239,7 +239,7 @@ class Options:
         help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
     )
     pooling: str = flag(
-        "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
+        "mean", "--pooling", fact=True, choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
         help="Pooling of an embedding; last and rank read only the last token of the prompt.",
     )
 

@@ -37,9 +37,9 @@ def _slots(now: Mapping[str, Any], load: ServerLoad) -> Iterator[advice.Try]:
 
 
 TRIES = advice.tries_of(
-    FLAGS, "cache_prompt", "slot_prompt_similarity", "cache_idle_slots", "checkpoint_min_step", advice.more_checkpoints,
-    advice.smaller_batches, _slots, advice.larger_cache, "swa_full", advice.context_for_all, "context_shift",
-    advice.fewer_drafts, "cache_reuse",
+    FLAGS, "cache_prompt", "slot_prompt_similarity", "cache_idle_slots", "checkpoint_min_step",
+    advice.ample(advice.CHECKPOINTS_OF_SLOT), advice.smaller_batches, _slots, advice.ample(advice.PROMPT_CACHE),
+    "swa_full", advice.ample(advice.CONTEXT), "context_shift", advice.fewer_drafts, "cache_reuse",
 )
 """Candidate changes: first those without cost, then those that cost memory, last those that give wrong
 answers with some models."""
@@ -129,4 +129,5 @@ MANUAL = Manual(
     image_sizes=image_sizes,
     drawn_with_images=("qwen2vl", "qwen35-GA", "qwen35-GGGA"),
     tries=TRIES,
+    capacities=(advice.CHECKPOINTS_OF_SLOT, advice.PROMPT_CACHE, advice.CONTEXT),
 )

@@ -32,19 +32,19 @@ class Options:
     draft_model: str = flag(
         "", "--draft-model", model=True, governs="ML-BATCHABLE ML-SPEC-START ML-SPEC-ROUND", tries=("",),
         help="Draft model: layers or a name. Disables batching.")
-    template: str = flag("plain", choices=tuple(TEMPLATES),
+    template: str = flag("plain", fact=True, choices=tuple(TEMPLATES),
         help="Substitute for the model's chat template: plain keeps every message, terse renders only roles, words and "
              "ends, kept also an empty thought in each answer, reasoning renders thoughts only after the last user "
              "message.")
-    thinking: bool = flag(False, governs="ML-SEG-TAIL ML-PC-POSITION",
+    thinking: bool = flag(False, fact=True, governs="ML-SEG-TAIL ML-PC-POSITION",
         help="Chat template that begins each answer with a thought.")
-    ticks_per_slice: int = flag(1, least=1,
+    ticks_per_slice: int = flag(1, fact=True, least=1,
         help="Simulator setting, not a server flag: generator steps between two checks for new and cancelled requests "
              "(the server checks every half second).")
-    max_kv_size: int = flag(0, least=0, open=0, tokens=True, governs="ML-NEW-CACHE",
+    max_kv_size: int = flag(0, fact=True, least=0, open=0, tokens=True, governs="ML-NEW-CACHE",
         help="Simulator setting, not a server flag: the batch generator's limit of tokens for each layer, as a program "
              "without the server sets it. The layers of the model have this window; 0 = no limit.")
-    snapshot_interval: int = flag(8192, least=1, tokens=True, governs="ML-LRU-SNAP",
+    snapshot_interval: int = flag(8192, fact=True, least=1, tokens=True, governs="ML-LRU-SNAP",
         help="Simulator setting, not a server flag: distance between two snapshots of a prompt [tokens], a constant of "
              "#923.")
 

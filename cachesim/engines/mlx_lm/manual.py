@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, ChatDrawing, DrawnServer, Manual
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Capacity, ChatDrawing, DrawnServer, Manual
 from cachesim.engines.mlx_lm.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import OLDER
 from cachesim.model.hash_mixing import Rng
 
+MOST_ENTRIES = 100         # entries of the prompt cache that are tried
+ENTRIES = Capacity("prompt_cache_size", lambda now, load: max(int(now["prompt_cache_size"]), MOST_ENTRIES))
 TRIES = advice.tries_of(
     FLAGS, "draft_model", "prompt_concurrency", "decode_concurrency",
     lambda now, load: advice.halved_values("prefill_step_size", now, load),
-    lambda now, load: advice.larger_values("prompt_cache_size", now, 10, 20, 50, 100), "prompt_cache_bytes",
+    advice.ample(ENTRIES), "prompt_cache_bytes",
 )
 
 
@@ -84,5 +86,5 @@ MANUAL = Manual(
     headline=("prompt_cache_size", "prefill_step_size"),
     unlimited={"prompt_cache_size": 1_000_000}, plenty={"prompt_cache_size": 10},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
-    draw=draw, draw_fields=draw_fields, tries=TRIES,
+    draw=draw, draw_fields=draw_fields, tries=TRIES, capacities=(ENTRIES,),
 )

@@ -55,7 +55,8 @@ class Options:
         help="Order of the waiting requests.")
     radix_eviction_policy: str = flag("lru", "--radix-eviction-policy", choices=tuple(PRIORITIES),
         governs="SG-EVICT-ORDER", tries=("lru", "slru"), help="Order in which leaves are evicted.")
-    new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
+    new_token_ratio: float = flag(0.7, fact=True,
+        help="Simulator setting: share of the remaining answers that admission reserves "
         "for running requests (the server lowers it as it runs).")
     mamba_radix_cache_strategy: str = flag(
         AUTO, "--mamba-radix-cache-strategy", "--mamba-scheduler-strategy",
@@ -70,7 +71,7 @@ class Options:
         tries=(64, 256), help="Distance of the states that a generating request tracks, with extra_buffer.")
     mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="SG-STATE-PATH",
         help="Most states on a path of the tree; -1 = any number.")
-    state_grid: int = flag(0, open=0, tokens=True, affects="SG-MATCH-BRANCH",
+    state_grid: int = flag(0, fact=True, open=0, tokens=True, affects="SG-MATCH-BRANCH",
         help="Simulator setting: grid of tracked states; 0 = chunk of the model's recurrent kernel, or the page.")
     swa_eviction_interval: int = flag(128, least=1, tokens=True, governs="SG-WINDOW-FRONTIER",
         help="Tokens that leave the window before a generating request gives their slots back "
@@ -83,7 +84,7 @@ class Options:
         help="Source of drafts, none by default. With EAGLE, prefixes are compared as pairs of tokens.")
     speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="SG-KEY-PAIRS",
         help="Number of tokens of a draft.")
-    draft_window: int = flag(0, least=0, tokens=True, governs="SG-WINDOW-RETAIN",
+    draft_window: int = flag(0, fact=True, least=0, tokens=True, governs="SG-WINDOW-RETAIN",
         help="Simulator setting: tokens back that the drafter reads in the window pool.")
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="SG-FINISH-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
@@ -93,19 +94,19 @@ class Options:
     hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="SG-HOST-SIZE",
         affects="SG-HOST-EVICT SG-HOST-EVICT-INSIDE",
         tries=(2.0, 4.0), help="Slots of host memory per slot of the device, for rows, windows and states.")
-    hicache_size: int = flag(0, "--hicache-size", least=0,
+    hicache_size: int = flag(0, "--hicache-size", fact=True, least=0,
         help="Host memory [GB], which takes the place of the ratio; only 0 is modelled.")
     hicache_storage_backend: str = flag("", "--hicache-storage-backend",
-        help="Storage behind host memory; not modelled.")
+        fact=True, help="Storage behind host memory; not modelled.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
         governs="SG-HOST-BACK-UP SG-HOST-BACK-UP-PARTS SG-HOST-COPY-INSIDE SG-HOST-COUNT-USE SG-HOST-DROP-DUPLICATES",
         affects="SG-HOST-DEMOTE", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
-    pool_gib: float = flag(0.0, most=1 << 20,
+    pool_gib: float = flag(0.0, fact=True, most=1 << 20,
         help="Simulator setting: memory for all pools [GiB], from which their sizes follow; 0 = as the options state.")
     mamba_full_memory_ratio: float = flag(0.9, "--mamba-full-memory-ratio", most=1000,
-        help="Memory of states per memory of rows, with pool_gib.")
-    real_model: str = flag("", affects="SG-STATE-SOURCE",
+        tries=(0.9,), help="Memory of states per memory of rows, with pool_gib.")
+    real_model: str = flag("", fact=True, affects="SG-STATE-SOURCE",
         help="Real model whose sizes determine the pools; none = as the other options say.")
     disable_radix_cache: bool = flag(
         False, "--disable-radix-cache", governs="SG-MATCH-HIT", tries=(False,),

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
+from cachesim.engines.capabilities import (
+    MOST_DRAWN_BATCHES,
+    Capacity,
+    DrawnServer,
+    Field,
+    Manual,
+    ServerLoad,
+    SizesOption,
+)
 from cachesim.engines.sglang.assumed_pool import ASSUMED
 from cachesim.engines.sglang.flags import BUFFERED, FLAGS, IGNORED, LAZY, UNBUFFERED
 from cachesim.engines.sglang.pool_sizes import WINDOW_POOLS
@@ -17,14 +26,30 @@ from cachesim.model.hash_mixing import Rng
 
 STRATEGIES = "auto", BUFFERED, BUFFERED, LAZY, UNBUFFERED
 """Sources of states that a search draws."""
-TOKENS = 8192, 32768, 131072
-STATES = 64, 256, 1024
-"""Sizes of pools that advice tries."""
+LEAST_TOKENS = 8192
+LEAST_STATES = 256
+"""Sizes of pools that advice tries at least."""
+
+
+def _tokens(name: str, now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return slots for all conversations twice, and for their chunks; those of windows only if they are given."""
+    given = int(now[name])
+    return max(given, LEAST_TOKENS, 4 * load.total) if given else 0
+
+
+def _states(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return states for all requests."""
+    return max(int(now["max_mamba_cache_size"]), LEAST_STATES, 16 * load.conversations)
+
+
+CAPACITIES = (
+    Capacity("max_total_tokens", partial(_tokens, "max_total_tokens")),
+    Capacity("swa_tokens", partial(_tokens, "swa_tokens")),
+    Capacity("max_mamba_cache_size", _states),
+)
 TRIES = advice.tries_of(
-    FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, *TOKENS),
-    lambda now, load: advice.larger_values("swa_tokens", now, *((8192, 32768) if now["swa_tokens"] else ())),
-    lambda now, load: advice.larger_values("max_mamba_cache_size", now, *STATES),
-)  # fmt: skip
+    FLAGS, *map(advice.ample, CAPACITIES), partial(advice.shorter_chunks, "chunked_prefill_size")
+)
 
 
 _FULL = KnownModel("AAAA", "its windows lie in the pool of full attention (no hybrid SWA memory in SGLang)",
@@ -96,7 +121,7 @@ MANUAL = Manual(
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
     assumed=ASSUMED, silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
-    headline=("page_size", "max_total_tokens"), tries=TRIES, known=KNOWN, stand_ins=STAND_INS,
+    headline=("page_size", "max_total_tokens"), tries=TRIES, capacities=CAPACITIES, known=KNOWN, stand_ins=STAND_INS,
     model_options=MODEL_OPTIONS, window_pools=WINDOW_POOLS,
     sizes=SizesOption("real_model", "the sizes of its layers are not known: pools as the options state"),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from cachesim.engines.capabilities import Flag, Option, ServerLoad
+from cachesim.engines.capabilities import Capacity, Flag, Option, ServerLoad
 
 Try = dict[str, Option]
 Tries = Callable[[Mapping[str, Any], ServerLoad], Iterator[Try]]
@@ -13,6 +13,7 @@ SLOTS = 8                    # most slots advised
 LEAST_BATCH = 16             # smallest micro-batch advised [tokens]: smaller batches cost more than they save
 PAD = 256                    # context sizes are multiples of this [tokens]
 ROOMY = 8192                 # a large prompt cache [MiB]
+CHECKPOINTS = 256            # most checkpoints per slot that are tried
 UNLIKE = 0.9                 # similarity that selects a slot only for the continuation of its conversation
 
 
@@ -34,11 +35,6 @@ def other_values(name: str, now: Mapping[str, Any], *values: Option) -> Iterator
     return ({name: value} for value in values if now[name] != value)
 
 
-def larger_values(name: str, now: Mapping[str, Any], *values: int) -> Iterator[Try]:
-    """Return the option changes to the next two of these values that are larger than the current value."""
-    return ({name: value} for value in [value for value in values if value > now[name]][:2])
-
-
 def halved_values(name: str, now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Yield the option halved up to three times, as long as the longest request exceeds a batch."""
     value = now[name]
@@ -46,6 +42,16 @@ def halved_values(name: str, now: Mapping[str, Any], load: ServerLoad) -> Iterat
         value //= 2
         if LEAST_BATCH <= value < load.longest:
             yield {name: value}
+
+
+def shorter_chunks(name: str, now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
+    """Yield chunks of a half, a quarter and an eighth of the longest request, as powers of two that are shorter than
+    the current ones: a prompt leaves a state at the end of each."""
+    size = 1 << max(0, load.longest - 1).bit_length()
+    for _ in range(3):
+        size //= 2
+        if size >= LEAST_BATCH and not 0 < now[name] <= size:
+            yield {name: size}
 
 
 def widen_context(now: Mapping[str, Any], tokens: int) -> Try:
@@ -74,22 +80,37 @@ def smaller_batches(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
         yield change if int(size) >= now["ubatch_size"] else {**change, "ubatch_size": size}
 
 
-def larger_cache(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
-    """Yield a large prompt cache, or an unlimited prompt cache."""
-    if now["cache_ram"] >= 0:
-        yield {"cache_ram": ROOMY} if now["cache_ram"] < ROOMY else {"cache_ram": -1}
+def larger_cache(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return the size of a large prompt cache, or of an unlimited one [MiB]."""
+    if now["cache_ram"] < 0:
+        return int(now["cache_ram"])
+    return ROOMY if now["cache_ram"] < ROOMY else -1
 
 
-def more_checkpoints(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
-    """Return the option changes to more checkpoints per slot."""
-    return larger_values("ctx_checkpoints", now, 32, 64, 128, 256)
+def more_checkpoints(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return a number of checkpoints per slot that is ample for every conversation."""
+    return max(int(now["ctx_checkpoints"]), CHECKPOINTS)
 
 
-def context_for_all(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
-    """Yield a context that holds all conversations; the prompt cache of llama.cpp holds as many tokens as the
-    context."""
-    if wider := widen_context(now, load.total):
-        yield wider
+def context_for_all(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return the size of a context that holds all conversations [tokens]; the prompt cache of llama.cpp holds as many
+    tokens as the context."""
+    return int(widen_context(now, load.total).get("ctx_size", now["ctx_size"]))
+
+
+CONTEXT = Capacity("ctx_size", context_for_all, step=PAD)
+PROMPT_CACHE = Capacity("cache_ram", larger_cache, counts_bytes=True)
+CHECKPOINTS_OF_SLOT = Capacity("ctx_checkpoints", more_checkpoints)
+"""Sizes of llama-server and its relatives."""
+
+
+def ample(capacity: Capacity) -> Tries:
+    """Return the step of ``tries_of`` that tries the ample value of a size."""
+
+    def tries(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
+        yield from other_values(capacity.name, now, capacity.ample(now, load))
+
+    return tries
 
 
 def fewer_drafts(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:

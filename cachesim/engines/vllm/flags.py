@@ -45,7 +45,7 @@ class Options:
     max_num_seqs: int = flag(
         256, "--max-num-seqs", least=1, resolved=True, governs="VL-SCHED-NEXT", affects="VL-START-BATCH",
         help="Maximum running requests. By default 1024 on a device of 70 GiB, and at most max_num_batched_tokens.")
-    device_memory: int = flag(0, least=0, governs="VL-START-BATCH",
+    device_memory: int = flag(0, fact=True, least=0, governs="VL-START-BATCH",
                               help="Memory of the device [GiB], from which the server chooses the size of a step; "
                                    "0 = less than 70.")
     long_prefill_token_threshold: int = flag(
@@ -87,12 +87,12 @@ class Options:
                                    help="Source of drafts in --speculative-config; none = no drafts.")
     num_speculative_tokens: int = flag(0, least=0, affects="VL-SPEC-LOOKAHEAD",
                                        help="Drafted tokens of a step in --speculative-config.")
-    multi_module_mtp: bool = flag(False, help="The drafter has a module for every drafted token.")
+    multi_module_mtp: bool = flag(False, fact=True, help="The drafter has a module for every drafted token.")
     disable_lookahead_block_hashes: bool = flag(
         False, governs="VL-HASH-UNIT",
         help="Drafters drop the last found block; off: hashes include the tokens after it.")
     disable_eagle_block_drop: bool = flag(
-        False, affects="VL-SPEC-LOOKAHEAD VL-HASH-UNIT",
+        False, affects="VL-SPEC-LOOKAHEAD VL-HASH-UNIT", tries=(True,),
         help="Drafters of the EAGLE family use the last found block although the next token may differ; their hashes "
              "do not include it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
@@ -107,14 +107,16 @@ class Options:
     decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", "-dcp", least=1,
                                              affects="VL-SIZE-SCHEDULER-BLOCK",
                                              help="Devices that share the rows of a block of attention.")
-    multimodal: bool = flag(False, governs="VL-HASH-UNIT", help="The model takes images, which hashes identify.")
+    multimodal: bool = flag(False, fact=True, governs="VL-HASH-UNIT",
+                            help="The model takes images, which hashes identify.")
     max_tokens_per_mm_item: int = flag(
-        0, least=0, tokens=True, governs="VL-SCHED-IMAGE",
+        0, fact=True, least=0, tokens=True, governs="VL-SCHED-IMAGE",
         help="Tokens of the largest image of the model; the encoder takes as many in a step and for all requests, or "
              "as many as max_num_batched_tokens.")
-    kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
-    kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
-    num_cpu_chunks: int = flag(0, least=0, governs="VL-OFF-LOAD VL-OFF-STORE", tries=(64, 1024),
+    kv_transfer_config: str = flag("", "--kv-transfer-config", fact=True, help="KV connector; only none is modelled.")
+    kv_offloading_size: float = flag(0.0, "--kv-offloading-size", fact=True, most=1 << 20,
+                                     help="CPU memory [GiB]; not modelled.")
+    num_cpu_chunks: int = flag(0, least=0, governs="VL-OFF-LOAD VL-OFF-STORE",
                                help="Chunks that CPU memory holds; 0 = no CPU offload.")
     blocks_per_chunk: int = flag(1, least=1, affects="VL-OFF-LOAD VL-OFF-STORE",
         help="Blocks of a chunk. This and the next three options are in kv_connector_extra_config.")
@@ -122,10 +124,10 @@ class Options:
                                 help="Order in which unused chunks make room in CPU memory.")
     store_threshold: int = flag(0, least=0, affects="VL-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")
     offload_prompt_only: bool = flag(True, governs="VL-OFF-OFFER", help="Chunks of answers are not stored.")
-    real_model: str = flag("", affects="VL-SIZE-ATTENTION-BLOCK VL-SIZE-PAGE-BLOCK",
+    real_model: str = flag("", fact=True, affects="VL-SIZE-ATTENTION-BLOCK VL-SIZE-PAGE-BLOCK",
                            help="Real model whose sizes determine the blocks; none = as the other options say.")
     attention_block_size: int = flag(
-        0, open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
+        0, fact=True, open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
         help="Tokens of a block as the server's log states them; 0 = derived from the real model, or block_size.")
     kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", choices=(*BYTES,), affects="VL-SIZE-ATTENTION-BLOCK",
                                help="Type of the rows; smaller rows make longer blocks in models with states.")

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+import re
+from functools import partial
+from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
-from cachesim.engines.shared.advice import larger_values, tries_of
+from cachesim.engines.capabilities import (
+    IMAGES,
+    MOST_DRAWN_BATCHES,
+    Capacity,
+    DrawnServer,
+    Field,
+    Manual,
+    ServerLoad,
+    SizesOption,
+)
+from cachesim.engines.shared.advice import Try, ample, shorter_chunks, tries_of
 from cachesim.engines.shared.known_models import MODELS, OLDER, KnownModel
 from cachesim.engines.vllm.assumed_pool import ASSUMED
 from cachesim.engines.vllm.flags import FLAGS, METHODS
@@ -95,6 +106,50 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
     return {"draft_else": rng.below(k + 1)} if k else {}
 
 
+def _blocks(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return blocks for all conversations in every group, with those of other requests beside them."""
+    sizes = [int(size) for size in _GROUP_BLOCK.findall(now["kv_groups"])]
+    stated = (int(now["attention_block_size"] or now["block_size"]), int(now["mamba_block_size"]))
+    smallest = min(filter(None, sizes or stated))
+    return max(int(now["num_gpu_blocks"]), LEAST_BLOCKS, 8 * load.total // smallest)
+
+
+def _chunks(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return CPU chunks for all conversations, as ``_blocks``."""
+    return max(int(now["num_cpu_chunks"]), _blocks({**now, "num_gpu_blocks": 0}, load))
+
+
+def _length(now: Mapping[str, Any], load: ServerLoad) -> int:
+    """Return a longest request that lets every request pass; 0 stays, the server chooses it."""
+    longest = int(now["max_model_len"])
+    return max(longest, load.longest) if longest else 0
+
+
+def _equal_blocks(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
+    """Yield the groups with the smallest block in place of a longer one, one group at a time; then in all groups."""
+    groups = str(now["kv_groups"])
+    sizes = [int(size) for size in _GROUP_BLOCK.findall(groups)]
+    longer = [found for found in _GROUP_BLOCK.finditer(groups) if int(found[1]) > min(sizes)]
+    for found in longer:
+        yield {"kv_groups": f"{groups[: found.start(1)]}{min(sizes)}{groups[found.end(1) :]}"}
+    if len(longer) > 1:
+        yield {"kv_groups": _GROUP_BLOCK.sub(f"/{min(sizes)}", groups)}
+
+
+def _no_drafts(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
+    """Yield no drafts."""
+    if now["speculative_method"]:
+        yield {"speculative_method": "", "num_speculative_tokens": 0}
+
+
+LEAST_BLOCKS = 1024        # blocks that are tried at least
+_GROUP_BLOCK = re.compile(r"/(\d+)")
+CAPACITIES = (
+    Capacity("num_gpu_blocks", _blocks),
+    Capacity("num_cpu_chunks", _chunks),
+    Capacity("max_model_len", _length),
+)
+
 MANUAL = Manual(
     flags=FLAGS, models=(), known=KNOWN, stand_ins=STAND_INS,
     drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
@@ -106,7 +161,9 @@ MANUAL = Manual(
         Field("lora", "", "adapter of the request; blocks are shared only under the same adapter", ("a", "b")),
         Field("priority", 0, "the smallest is served first, with the priority policy", (0, 1)),
     ),
-    tries=tries_of(FLAGS, lambda now, load: larger_values("num_gpu_blocks", now, 1024, 4096)),
+    tries=tries_of(FLAGS, *map(ample, CAPACITIES), _equal_blocks, _no_drafts,
+                  partial(shorter_chunks, "max_num_batched_tokens")), capacities=CAPACITIES,
+    group_options=frozenset({"kv_groups"}),
     sizes=SizesOption("real_model", "the sizes of its layers are not known: blocks as --block-size states; "
                                     "attention_block_size takes the number in the server's log"),
     plenty={"num_gpu_blocks": 2048}, assumed=ASSUMED, headline=("block_size", "num_gpu_blocks"),

@@ -224,6 +224,8 @@ def _notes(item: Data, data: Data) -> Iterator[str]:
         if change["kind"] == "flag":
             flags = (engine_of(data["profile"]).manual.flag(each["name"]) for each in change["options"])
             yield " ".join(flag.help.partition(". ")[0].rstrip(".") + "." for flag in flags if flag is not None)
+    if item["below"]:
+        yield _smaller(item["below"], item)
     if item["since"]:
         word = " or " if item["since"][0]["alone"] else " together with "
         yield f"Changed by {word.join(map(_since, item['since']))}."
@@ -236,6 +238,14 @@ def _notes(item: Data, data: Data) -> Iterator[str]:
         yield tie
     if item["alike"]:
         yield f"Equivalent: {', '.join(item['alike'])}."
+
+
+def _smaller(below: Data, item: Data) -> str:
+    """Return what the next smaller size does."""
+    failed = len({*item["wrong"], *item["failed"], *item["undecided"]})
+    if below["bad"] > failed:
+        return f"The smallest sufficient value found: with {below['value']} fewer answers are correct."
+    return f"The smallest sufficient value found: with {below['value']}, {below['evaluated']:,} tokens are evaluated."
 
 
 def _tie(item: Data, data: Data) -> str:

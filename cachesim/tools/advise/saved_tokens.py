@@ -63,11 +63,11 @@ def saved_tokens(case: RepairCase, spent: int = 0) -> Data | None:
         return None
     if chosen is None:
         return None
+    chosen = chosen._replace(tried=search.with_smallest_size(chosen.tried))
     data, best = case_data(search), piece_data(chosen, search, UNITS, CaseArguments())
     if best["saved"] <= 0:
         return None
-    trial = next(one for one in search.found if list(one.outcome.each) == best["each"])
-    every = [best["saved"], *(_saved(other, trial) for other in case.variants)]
+    every = [best["saved"], *(_saved(other, chosen.tried) for other in case.variants)]
     client = any(change["kind"] == "client" for change in best["changes"])
     return {
         "too_slow": False, "evaluated": data["base"]["evaluated"], "saved": best["saved"], "share": best["share"],

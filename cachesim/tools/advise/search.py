@@ -7,22 +7,28 @@ report.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
 from typing import AbstractSet, Any, Iterator, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of, rules_of
+from cachesim.engines.setting_trials import sufficient_size
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.judging.reproduce_command import assumed_flags, assumption
 from cachesim.scenarios.known_repairs import repair_by
+from cachesim.scenarios.option_checks import in_force
+from cachesim.scenarios.server_settings import server_options
 from cachesim.tools.advise.client_changes import ClientChange
 from cachesim.tools.advise.memory_meter import Sizes
-from cachesim.tools.advise.ranking import Advice, RankedAdvice, bad, best_of_families, helps, rank
+from cachesim.tools.advise.ranking import Advice, RankedAdvice, bad, best_of_families, helps, key, rank
 from cachesim.tools.advise.setup_changes import (
     CaseArguments,
     ChangeKind,
     Setup,
     SetupChange,
+    SmallerSize,
     Trial,
     TrialOutcome,
     affect_same_setting,
@@ -64,8 +70,49 @@ class AdviceSearch:
             self.untried.remove(one)
             if whole or one.kind is ChangeKind.CLIENT:       # at the bound only other requests can save tokens
                 yield self.attempt((one,))
+        self._find_sizes()
         for pair in self._pairs():
             yield self.attempt(pair)
+
+    def _find_sizes(self) -> None:
+        """Put the smallest sufficient size in the place of an ample one that helps."""
+        for number, trial in enumerate(self.found):
+            if helps(trial, self.base):
+                self.found[number] = self.with_smallest_size(trial)
+
+    def with_smallest_size(self, trial: Trial) -> Trial:
+        """Return a trial with the smallest value of its size with which the outcome is as good; the trial itself if it
+        has other changes, or if the size counts bytes and those of the model are not known."""
+        change = trial.changes[0]
+        name = next(iter(change.options), "")
+        has_sizes = bool(split_sizes(self.case.scenario.model)[1])
+        capacity = change.capacity
+        if len(trial.changes) > 1 or capacity is None or (capacity.counts_bytes and not has_sizes):
+            return trial
+        now = in_force(server_options(self.case.scenario), self.case.profile)[name]
+        high = int(change.options[name])
+        tried: dict[int, Trial] = {int(now): self.base, high: trial}
+
+        def is_enough(size: int) -> bool:
+            found = self._with_value(trial, name, size)
+            if found is not None:
+                tried[size] = found
+            return found is not None and key(found) <= key(trial)
+
+        size = sufficient_size(int(now), high, capacity.step, is_enough)
+        least, below = tried[size.value], tried.get(size.below)
+        if below is None:
+            return least
+        return replace(least, below=SmallerSize(size.below, below.outcome.evaluated, bad(below)))
+
+    def _with_value(self, trial: Trial, name: str, value: int) -> Trial | None:
+        """Run a trial with another value of its main option, None if the server does not start with it."""
+        change = replace(trial.changes[0], options={**trial.changes[0].options, name: value})
+        with suppress(BadInput):
+            case = change.of(self.case)
+            if case is not None:
+                return run_trial(case, (change,), self.bound)
+        return None
 
     def _pairs(self) -> Iterator[tuple[SetupChange, ...]]:
         """Yield pairs of the best changes of flags, of the client and of released builds."""
@@ -156,6 +203,7 @@ def piece_data(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: C
         "changes": [_change(change, search.case) for change in one.changes], **_outcome(one.outcome),
         "saved": before - one.outcome.evaluated,
         "share": round((before - one.outcome.evaluated) / before, 4) if before else 0.0,
+        "below": None if one.below is None else one.below._asdict(),
         "mib": _mib(piece, sizes), "bound": one.bound.total, "later": piece.later,
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],

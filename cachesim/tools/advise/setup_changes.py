@@ -9,10 +9,10 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.build_names import point_of
-from cachesim.engines.capabilities import Manual, Option
+from cachesim.engines.capabilities import Capacity, Manual, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule_files import profile_argument
-from cachesim.engines.shared.advice import tries_of
+from cachesim.engines.setting_trials import ServerSettings, setting_trials
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import EvaluationBound, evaluated_request, lower_bound
 from cachesim.judging.reproduce_command import line_words, set_words
@@ -44,13 +44,15 @@ class Setup:
 @dataclass(frozen=True)
 class SetupChange:
     """A change of a case: ``options`` of the server (the first is the main option), a ``client`` change, perhaps with
-    options that it requires, or another ``profile``. ``base``: the rule set that a proposal modifies."""
+    options that it requires, or another ``profile``. ``base``: the rule set that a proposal modifies; ``capacity``:
+    describes the main option if it is a size that grows."""
 
     kind: ChangeKind
     options: Mapping[str, Option] = field(default_factory=dict)
     profile: str = ""
     client: ClientChange | None = None
     base: str = ""
+    capacity: Capacity | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -93,14 +95,11 @@ def single_changes(case: Setup, engine: Engine) -> Iterator[SetupChange]:
 
 
 def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
-    """Yield candidate flag values of the engine that differ from the current values."""
+    """Yield candidate values of settings that differ from the current values."""
     now = in_force(server_options(case.scenario), case.profile)
-    tries = manual.tries or tries_of(manual.flags)
-    assumed = assumed_options(case.scenario)
-    for one in tries(now, load_of(case.scenario.line)):
-        differing = {name: value for name, value in one.items() if now[name] != value}
-        if differing and assumed.keys().isdisjoint(differing):
-            yield SetupChange(ChangeKind.FLAG, options=differing)
+    settings = ServerSettings(now, in_force({}, case.profile), assumed_options(case.scenario).keys())
+    for one in setting_trials(manual, settings, load_of(case.scenario.line)):
+        yield SetupChange(ChangeKind.FLAG, options=one.options, capacity=one.capacity)
 
 
 def changes_of_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
@@ -154,15 +153,24 @@ class TrialOutcome(NamedTuple):
     corrupt: tuple[int, ...]        # after which a stored object was corrupt
 
 
+class SmallerSize(NamedTuple):
+    """The next smaller value of a size, with which the server evaluates more tokens, or answers fewer requests."""
+
+    value: int
+    evaluated: int
+    bad: int                        # requests without a correct answer
+
+
 @dataclass(frozen=True)
 class Trial:
     """A case with these changes (() = unchanged), the lower bound of its requests, and the outcome. The run itself is
-    not kept, to save memory."""
+    not kept, to save memory. ``below``: the next smaller size, if the smallest sufficient one was searched."""
 
     changes: tuple[SetupChange, ...]
     case: Setup
     bound: EvaluationBound
     outcome: TrialOutcome
+    below: SmallerSize | None = None
 
     @property
     def dearness(self) -> tuple[int, int, int]:

@@ -146,6 +146,7 @@ def _other_versions(scenario: Scenario, number: int) -> OtherVersions:
 def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]:
     """Return the data of a request with the rule that decided its failure and the rule sets that reuse more."""
     from cachesim.judging.deciding_rule import deciding_rule
+    from cachesim.judging.deciding_setting import deciding_setting
     from cachesim.judging.unused_point import unused_points
     from cachesim.judging.why_data import with_search
 
@@ -153,7 +154,8 @@ def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]
     kept = [(name, one.cache_n) for name, one in others.outcomes.items() if one.equal_cold is True]
     with ProgressBar() as bar:
         decided = deciding_rule(run, number, runs=others.runs, show=bar.show)
-    return with_search(answered.data, run, number, kept, decided, unused_points(run, number))
+    settings = deciding_setting(run, number, decided)
+    return with_search(answered.data, run, number, kept, decided, unused_points(run, number), settings)
 
 
 def _write_pictures(

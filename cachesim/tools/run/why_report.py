@@ -56,10 +56,12 @@ def _reasons(data: Mapping[str, Any], verbose: int) -> Group:
 
 
 def _deciding_rules(data: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Yield the rule that decided, and the other rules that suffice."""
-    if data["decided"] is not None:
-        first, *more = data["decided"]["says"]
-        yield indented(first, "bold")
+    """Yield the setting and the rule that decided, the more likely cause first, then the others that suffice."""
+    found = [one["says"] for one in (data["settings"], data["decided"]) if one is not None]
+    if data["settings"] is not None and not data["settings"]["leads"]:
+        found.reverse()
+    for number, (first, *more) in enumerate(found):
+        yield indented(first, "dim" if number else "bold")
         yield from (indented(line, "dim") for line in more)
 
 

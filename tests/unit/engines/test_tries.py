@@ -8,7 +8,6 @@ from cachesim.engines.capabilities import Flag, ServerLoad
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.advice import (
     halved_values,
-    larger_values,
     separate_contexts,
     slot_counts,
     tries_of,
@@ -51,8 +50,13 @@ def test_smaller_batches_only_where_a_prompt_fills_several():
     assert list(halved_values("n", {"n": 32}, ServerLoad(200, 200, 1))) == [{"n": 16}]
 
 
-def test_more_of_what_memory_costs():
-    assert list(larger_values("n", {"n": 8}, 4, 8, 16, 32, 64)) == [{"n": 16}, {"n": 32}]
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_a_size_has_room_for_the_load_and_never_shrinks(engine):
+    manual, load = ENGINES[engine].manual, ServerLoad(2000, 5000, 3)
+    for capacity in manual.capacities:
+        for given in (1, 300, 10**6):
+            ample = capacity.ample({**manual.defaults, capacity.name: given}, load)
+            assert ample >= given or ample == manual.flag(capacity.name).open
 
 
 def test_what_is_switched_off_is_switched_on_first():

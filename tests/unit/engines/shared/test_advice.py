@@ -8,7 +8,6 @@ from cachesim.engines.shared.advice import (
     fewer_drafts,
     halved_values,
     larger_cache,
-    larger_values,
     more_checkpoints,
     other_values,
     separate_contexts,
@@ -22,11 +21,10 @@ def load(longest=0, total=0, conversations=0):
     return ServerLoad(longest, total, conversations)
 
 
-def test_other_and_larger_values_leave_out_the_current_one():
+def test_other_values_leave_out_the_current_one():
     assert [*other_values("n", {"n": 2}, 1, 2, 3)] == [{"n": 1}, {"n": 3}]
-    assert [*larger_values("n", {"n": 2}, 1, 2, 3, 4, 5)] == [{"n": 3}, {"n": 4}]
-    assert [*more_checkpoints({"ctx_checkpoints": 64}, load())] == [{"ctx_checkpoints": 128}, {"ctx_checkpoints": 256}]
-    assert [*more_checkpoints({"ctx_checkpoints": 8}, load())] == [{"ctx_checkpoints": 32}, {"ctx_checkpoints": 64}]
+    assert more_checkpoints({"ctx_checkpoints": 64}, load()) == 256
+    assert more_checkpoints({"ctx_checkpoints": 900}, load()) == 900
 
 
 @pytest.mark.parametrize(("value", "longest", "halves"), [
@@ -50,7 +48,7 @@ def test_a_batch_smaller_than_its_micro_batch_makes_that_smaller_too():
 ])  # fmt: skip
 def test_a_context_grows_to_a_multiple_of_256(size, tokens, change):
     assert widen_context({"ctx_size": size}, tokens) == change
-    assert [*context_for_all({"ctx_size": size}, load(total=tokens))] == ([change] if change else [])
+    assert context_for_all({"ctx_size": size}, load(total=tokens)) == change.get("ctx_size", size)
 
 
 def test_slots_with_contexts_of_their_own_hold_the_longest_request_each():
@@ -66,11 +64,9 @@ def test_slots_are_two_or_one_for_each_conversation(parallel, conversations, cou
     assert slot_counts({"parallel": parallel}, load(conversations=conversations)) == counts
 
 
-@pytest.mark.parametrize(("size", "tries"), [
-    (0, [8192]), (8191, [8192]), (8192, [-1]), (9000, [-1]), (-1, []),
-])  # fmt: skip
-def test_a_prompt_cache_becomes_large_then_unlimited(size, tries):
-    assert [*larger_cache({"cache_ram": size}, load())] == [{"cache_ram": value} for value in tries]
+@pytest.mark.parametrize(("size", "larger"), [(0, 8192), (8191, 8192), (8192, -1), (9000, -1), (-1, -1)])
+def test_a_prompt_cache_becomes_large_then_unlimited(size, larger):
+    assert larger_cache({"cache_ram": size}, load()) == larger
 
 
 def test_drafts_are_switched_off_then_shortened():

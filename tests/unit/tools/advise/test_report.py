@@ -25,7 +25,7 @@ LOG = {"printed_build": None, "before": 0, "assumed": [], "is_refuted": False, "
 
 def advice(*changes, **more):
     return {**OUTCOME, "evaluated": 250, "changes": list(changes), "saved": 750, "share": 0.75, "bound": 200,
-            "later": True, "since": [], "alike": [], "rests_on": [],
+            "later": True, "below": None, "since": [], "alike": [], "rests_on": [],
             "profile": "llama_cpp@b11549", "command": "cachesim run x",
             **more}  # fmt: skip
 
