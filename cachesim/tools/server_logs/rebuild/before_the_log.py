@@ -8,10 +8,13 @@ cache, from before the excerpt. The reconstruction sends earlier prompts that le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from itertools import chain
+from typing import Iterable, Iterator, Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import CHOICES
 from cachesim.tools.server_logs.rebuild.request_order import ChainedRequest
 from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, END
 
@@ -38,16 +41,34 @@ class EarlierConversation:
     shared: int = 0
 
 
-def shared_beginning(requests: Sequence[LoggedRequest]) -> int:
+def shared_beginning(lines: Iterable[ReadLine], requests: Sequence[LoggedRequest]) -> int:
     """Return the tokens that all conversations of a log have in common at least: the least common prefix that a server
-    prints when it compares a prompt with what it does not continue; 0 if it prints none, or one without tokens."""
-    found: list[int] = []
-    for tied in (request.tied for request in requests if request.tied is not None):
-        compared = [line for line in tied.similar if line.slot != tied.slot]
-        loaded = {line.number_of("n_tokens") for line in tied.of_cache("pc_load")}
-        entries = [] if loaded else tied.of_cache("pc_cand")
-        found += [lcp for line in (*compared, *entries) if (lcp := line.number_of("lcp")) is not None]
-    return min(found, default=0)
+    prints when it compares a prompt with what it does not continue; 0 if it prints none, or one without tokens.
+    ``lines``: the lines of the log, ``requests``: its requests."""
+    compared = [*_other_slots(lines), *chain.from_iterable(map(_other_entries, requests))]
+    return min((lcp for line in compared if (lcp := line.number_of("lcp")) is not None), default=0)
+
+
+def _other_slots(lines: Iterable[ReadLine]) -> Iterator[ReadLine]:
+    """Yield the lines that compare a prompt with slots that are not chosen for it."""
+    compared: list[ReadLine] = []
+    for line in lines:
+        if line.kind == "slot_sim":
+            compared.append(line)
+        elif line.kind in CHOICES:
+            yield from (one for one in compared if one.slot != line.slot)
+            compared = []
+
+
+def _other_entries(request: LoggedRequest) -> Iterator[ReadLine]:
+    """Yield the lines that compare a prompt with entries of the prompt cache that are not loaded for it."""
+    entries = [] if request.tied is None else request.tied.of_cache("pc_cand")
+    if request.is_loaded and request.lcp is None:
+        return                                           # which of them was loaded is not known
+    for line in entries:
+        found = line.number_of("lcp"), line.number_of("n_tokens")
+        if not request.is_loaded or found != (request.lcp, request.held):
+            yield line
 
 
 def resumed_checkpoints(first: ChainedRequest) -> list[int]:

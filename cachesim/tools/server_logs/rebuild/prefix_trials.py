@@ -41,7 +41,13 @@ from cachesim.tools.server_logs.rebuild.reconstruction import (
     Reconstruction,
     SentRequest,
 )
-from cachesim.tools.server_logs.rebuild.request_order import chain_requests, last_batch, loops_between, tried_loops
+from cachesim.tools.server_logs.rebuild.request_order import (
+    chain_requests,
+    entries_within,
+    last_batch,
+    loops_between,
+    tried_loops,
+)
 from cachesim.tools.server_logs.rebuild.slot_contents import (
     BATCHES,
     MOST,
@@ -78,8 +84,9 @@ class ScenarioBuilder(CandidateServer):
         self.task_kind = _task_kind(session)
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
-        self.texts = SlotTexts(_window(session, model), began_empty)
-        self.shared = shared_beginning(session.requests)
+        begun_with = {id(link.logged): entries_within(link) for link in chain}
+        self.texts = SlotTexts(_window(session, model), began_empty, begun_with)
+        self.shared = shared_beginning(session.read_lines, session.requests)
         self.fillers = 0                                # lines sent before the log's, to slots of unknown contents
         slots = {request.slot for request in session.requests}
         is_one_given = any(request.is_slot_given for request in session.requests)
@@ -143,7 +150,7 @@ class ScenarioBuilder(CandidateServer):
             for pair in over:
                 self.texts.keep(pair[0].slot, pair[1].held)
             kept = [pair for pair in kept if pair not in over]
-            found = self._launched(request, playing, kept, over)
+            found = self._launched(request, members, playing, kept, over)
             if found is None:
                 request.left_out = "not possible with these options"
                 continue
@@ -159,24 +166,29 @@ class ScenarioBuilder(CandidateServer):
     def _launched(
         self,
         request: ReconstructedRequest,
+        members: Sequence[LoggedRequest],
         playing: _RequestGroup | None,
         running: Sequence[tuple[LoggedRequest, SentRequest]],
         over: Sequence[tuple[LoggedRequest, SentRequest]],
     ) -> SentRequest | None:
-        """Simulate a request as ``_best`` does. In a group, try the numbers of server loop iterations after its
-        predecessor until the lines of all its requests agree. ``running``, ``over``: requests of the group that were
-        active, and that had ended, when the server launched it."""
+        """Simulate a request as ``_best`` does. In a group (``members``), try the numbers of server loop iterations
+        after its predecessor until the lines of all its requests agree, up to the launch of the next request.
+        ``running``, ``over``: requests of the group that were active, and that had ended, when the server launched
+        it."""
         if playing is None or not playing.texts or over:
             return self._best(request, playing and playing.launched_after(self, over))
         logged = request.logged
         before = [one for one, _ in running]
+        shown = loops_between(members, before[-1], logged)
+        end = next((one.lines[0] for one in members if one.lines[0] > logged.lines[0]), last_batch(logged) + 1)
         best: tuple[int, _RequestGroup] | None = None
-        for loops in tried_loops(loops_between(before, logged), [*before, logged]):
+        for loops in tried_loops(shown, [*before, logged]):
             group = playing._replace(after=loops)
             found = self._best(request, group)
             if found is None:
                 return None
-            differing = len(found.contradicted) + self._contradicted(running, logged)
+            own = [line for line in found.contradicted if line.line < end]
+            differing = len(own) + self._contradicted(running, end)
             if not differing:
                 return found
             if best is None or differing < best[0]:
@@ -185,11 +197,11 @@ class ScenarioBuilder(CandidateServer):
                 break
         return self._best(request, best[1]) if best else None
 
-    def _contradicted(self, running: Sequence[tuple[LoggedRequest, SentRequest]], logged: LoggedRequest) -> int:
-        """Return how many lines of running requests, up to the last batch of another, contradict the simulation."""
-        total, end = 0, last_batch(logged)
+    def _contradicted(self, running: Sequence[tuple[LoggedRequest, SentRequest]], end: int) -> int:
+        """Return how many lines of running requests before a line contradict the simulation."""
+        total = 0
         for (one, sent), found in zip(running, events_by_task(self.events), strict=False):
-            lines = [line for line in printed_lines(one, self.session.engine, self.started) if line.number <= end]
+            lines = [line for line in printed_lines(one, self.session.engine, self.started) if line.number < end]
             total += len(contradictions(lines, found, sent.sent.printed))
         return total
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterator, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength
@@ -13,10 +13,12 @@ from cachesim.tools.server_logs.rebuild.slot_contents import MOST, SlotText, pre
 
 class SlotTexts:
     """Texts in the slots, and those that left them. ``n_swa``: window size, 0 = unknown; ``began_empty``: the log shows
-    the start of the server, so that all texts before are known."""
+    the start of the server, so that all texts before are known; ``begun_with``: lengths of the stored conversations
+    with which the prompt of a request begins, by the id of its object."""
 
-    def __init__(self, n_swa: int, began_empty: bool) -> None:
+    def __init__(self, n_swa: int, began_empty: bool, begun_with: Mapping[int, Sequence[int]]) -> None:
         self.began_empty = began_empty
+        self.begun_with = begun_with
         self.slots: dict[int, SlotText] = {}
         self.stored: list[SlotText] = []
         self.shared = SlotText()             # what all conversations have in common, as far as known
@@ -43,6 +45,8 @@ class SlotTexts:
     def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
         contents = self.slots.get(logged.slot, SlotText())
+        if not contents.size:
+            yield from self._continued(logged, n_tokens)
         if logged.is_loaded:
             yield from self._from_stored(logged, n_tokens)
         elif (lcp := logged.lcp if logged.chunk_start is None else logged.chunk_start) is not None:
@@ -77,6 +81,14 @@ class SlotTexts:
             yield self._shared_beginning()
         else:
             yield PromptChoice(SlotText(), 0, "" if is_first else NEW_CONVERSATION)
+
+    def _continued(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield the stored conversations that the log shows to be the beginning of a prompt, longest first, although
+        the server does not load them."""
+        sizes = self.begun_with.get(id(logged), ())
+        for size in sorted({size for size in sizes if size <= n_tokens}, reverse=True):
+            for text in (text for text in (*self.stored, *self.slots.values()) if text.size == size):
+                yield PromptChoice(text, size, f"{size} tokens in common with an earlier conversation")
 
     def _shared_beginning(self) -> PromptChoice:
         """Return the beginning that all conversations have in common."""

@@ -86,6 +86,19 @@ def chain_requests(requests: Sequence[LoggedRequest]) -> list[ChainedRequest]:
     return chain[::-1]
 
 
+def entries_within(request: ChainedRequest) -> list[int]:
+    """Return the lengths of stored conversations with which a prompt begins: when a server saves what a slot holds, it
+    removes the entries that are a part of it."""
+    link = request.following
+    while link is not None:
+        saved = [] if link.logged.tied is None else link.logged.tied.of_cache("pc_save")
+        if saved:
+            removed = link.logged.tied.of_cache("pc_obsolete") if link.logged.tied is not None else []
+            return [size for line in removed if line.number > saved[0].number and (size := line.number_of("n_tokens"))]
+        link = link.following
+    return []
+
+
 def in_launch_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
     """Return requests in the order of their launch. A request whose beginning is not in the log began before those that
     were active with it."""
@@ -93,12 +106,55 @@ def in_launch_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
             for request in sorted(group, key=lambda one: (one.is_whole, one.lines[0]))]  # fmt: skip
 
 
-def loops_between(running: Sequence[LoggedRequest], following: LoggedRequest) -> int:
-    """Return the iterations of the server loop between the launch of the last of ``running`` and that of the next
-    request, as far as lines of batches show them: an iteration prints one for each prompt that it continues."""
-    last = running[-1]
+class _LoopMark(NamedTuple):
+    """Line of a log that shows an iteration of the server loop: it continues the prompt in a slot. ``slot`` None: a
+    launch or an end, which lies between iterations."""
+
+    number: int
+    slot: int | None
+
+
+def loops_between(members: Sequence[LoggedRequest], last: LoggedRequest, following: LoggedRequest) -> int:
+    """Return the iterations of the server loop between the launch of a request and that of the next one, as far as the
+    log shows them. An iteration prints a line for each prompt that it continues, and evaluates a token of each answer.
+    ``members``: all requests that were active at the same time."""
     first = last.lines[0] if last.is_whole else 0
-    return max(len(_batches(request, first, following.lines[0])) for request in running)
+    return _iterations(members, first, following.lines[0]) + _silent_iterations(members, last, following)
+
+
+def _silent_iterations(members: Sequence[LoggedRequest], last: LoggedRequest, following: LoggedRequest) -> int:
+    """Return the iterations without such a line between the prompt of a request and the launch of the next one: those
+    of its answer that its later lines do not show. 0 if they may lie after that launch."""
+    own = _batches(last, *last.lines)
+    begins, ends = following.lines[0], last.lines[1]
+    if not own or own[-1].number > begins or not last.predicted_n or last.is_cancelled:
+        return 0
+    if _last_line_of_prompts(members, begins) < ends:
+        return 0
+    return max(0, last.predicted_n - _iterations(members, own[-1].number, ends))
+
+
+def _last_line_of_prompts(members: Sequence[LoggedRequest], begins: int) -> int:
+    """Return the line up to which a server continued prompts in every iteration from a line on."""
+    reached = begins
+    for request in sorted(members, key=lambda one: one.lines[0]):
+        if request.lines[0] <= reached:
+            reached = max(reached, last_batch(request))
+    return reached
+
+
+def _iterations(members: Sequence[LoggedRequest], first: int, end: int) -> int:
+    """Return the iterations that lines about batches show from a line up to another. A server goes through its slots in
+    their order."""
+    marks = [_LoopMark(line.number, request.slot) for request in members for line in _batches(request, *request.lines)]
+    marks += [_LoopMark(number, None) for request in members for number in request.lines]
+    count = 0
+    slot: int | None = None
+    for mark in sorted(marks, key=lambda one: one.number):
+        if first <= mark.number < end and mark.slot is not None:
+            count += slot is None or mark.slot <= slot
+        slot = mark.slot
+    return count
 
 
 def tried_loops(shown: int, members: Sequence[LoggedRequest]) -> list[int]:
@@ -106,7 +162,8 @@ def tried_loops(shown: int, members: Sequence[LoggedRequest]) -> list[int]:
     batch, nothing that a log prints depends on them."""
     if not any(_batches(request, 0, request.lines[1]) for request in members):
         return [shown]
-    return sorted(range(MOST_LOOPS), key=lambda loops: (abs(loops - shown), loops))
+    least = max(0, shown - MOST_LOOPS // 2)
+    return sorted(range(least, least + MOST_LOOPS), key=lambda loops: (abs(loops - shown), loops))
 
 
 def last_batch(request: LoggedRequest) -> int:

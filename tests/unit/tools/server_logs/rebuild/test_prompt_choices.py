@@ -13,7 +13,7 @@ from tests.unit.tools.server_logs.records import logged as request_of
 
 @pytest.mark.parametrize(("whole", "held", "lcp"), [(False, 2154, 2154), (True, 2154, 0), (False, 2716, 0)])
 def test_a_request_whose_beginning_is_cut_off_extends_what_later_lines_show(whole, held, lcp):
-    texts = SlotTexts(0, began_empty=False)
+    texts = SlotTexts(0, began_empty=False, begun_with={})
     texts.keep(0, SlotText().append_word("A", held))
     first = next(iter(texts.choices(request_of(0, end=2736, is_whole=whole), [AssumedLength(2716)])))
     assert first.lcp == lcp
@@ -22,7 +22,7 @@ def test_a_request_whose_beginning_is_cut_off_extends_what_later_lines_show(whol
 def offered(request, n_tokens, slots=(), n_swa=0, began_empty=False, shared=0):
     """Return (length of the text, common tokens, why) of each choice. ``slots``: (slot, word, prompt, answer) of the
     texts that were kept."""
-    texts = SlotTexts(n_swa, began_empty)
+    texts = SlotTexts(n_swa, began_empty, {})
     texts.shared = SlotText().append_word("Z", shared)
     for slot, word, prompt, answer in slots:
         text = SlotText(prompt=prompt).append_word(word, prompt).append_word(word.lower(), answer)
@@ -78,8 +78,18 @@ def test_all_beginnings_that_are_tried(logged, n_tokens, more, choices):
     assert offered(request_of(0, is_whole=True, **logged), n_tokens, **more) == choices
 
 
+def test_a_stored_conversation_that_the_prompt_contains_is_tried_first_in_an_empty_slot():
+    fresh = request_of(1, is_whole=True, lcp=0)
+    texts = SlotTexts(0, began_empty=True, begun_with={id(fresh): [50, 70]})
+    texts.keep(0, SlotText(prompt=40).append_word("A", 40).append_word("a", 10))
+    first, second = texts.choices(fresh, [AssumedLength(60)])
+    assert (first.base.size, first.lcp) == (50, 50) and (second.base.size, second.lcp) == (0, 0)
+    texts.keep(1, SlotText().append_word("B", 20))
+    assert [choice.lcp for choice in texts.choices(fresh, [AssumedLength(60)])] == [0]
+
+
 def test_equal_beginnings_are_offered_once_for_each_length():
-    texts = SlotTexts(0, began_empty=True)
+    texts = SlotTexts(0, began_empty=True, begun_with={})
     lengths = [AssumedLength(60), AssumedLength(60, "again"), AssumedLength(61)]
     found = texts.choices(request_of(0, is_whole=True), lengths)
     assert [choice.length for choice in found] == [lengths[0], lengths[2]]
