@@ -35,6 +35,9 @@ from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
 
+LEVELLED = frozenset({"warn", "error"})
+"""Kinds of events that are known by the level of their line."""
+
 LENGTH_UNKNOWN = "it depends on the length of a rejected draft, which the recording does not contain"
 
 REFUSED = re.compile(r"(failed to launch slot with \w*? ?task).*")
@@ -102,6 +105,7 @@ class TraceReplay:
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
+        self.silent = rules.silent if trace.server.get("levels", True) else rules.silent | LEVELLED
         self.tasks = False          # the present step has several tasks
         self.rounds = False         # its recording contains the evaluated batches
         self.left_at: int | None = None         # step from which on the server differs from the recorded server
@@ -201,7 +205,7 @@ class TraceReplay:
 
     def _records(self, server: Server, start: int) -> list[Mapping[str, Any]]:
         """Return our events from a position of the log on, in the form of a trace."""
-        return without_cancel(records(server.log.events[start:], self.one_slot, self.rules.silent, self.tasks,
+        return without_cancel(records(server.log.events[start:], self.one_slot, self.silent, self.tasks,
                                       self.rules.unlogged, self.rounds))
 
     def _count(

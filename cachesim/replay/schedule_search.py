@@ -25,8 +25,12 @@ LEAST_CHOICE = CHOICE | {"slot_by_lcp"}
 """The same for a build that does not log how similar each slot is."""
 STARTS = CHOICE | {"slot_by_lcp", "launch"}
 """First event of a request; "slot_by_lcp" and "launch" apply when the choice of a named slot is not logged."""
+
+
 def starts_of(silent: Collection[str]) -> frozenset[str]:
     """Return the first events of a request in the log of a build that does not log the ``silent`` kinds of events."""
+    if "slot_by_id" in silent:
+        return STARTS
     return LEAST_CHOICE if "slot_sim" in silent else CHOICE
 
 

@@ -117,6 +117,31 @@ OLDER_SPELLINGS = (
 )
 """Spellings of events by older builds whose servers are recorded."""
 
+RECORDED_SPELLINGS = (
+    Line("launch", "processing task"),
+    Line("slot_clear", "clearing slot with {n_tokens} tokens"),
+    Line("batch", "n_tokens = {n_tokens}, memory_seq_rm [{p0}, end)"),
+    Line("trim_refused", "failed to truncate tokens with position >= {p0} - clearing the memory"),
+    Line("ckpt_search", "n_past = {n_past}, slot.prompt.tokens.size() = {n_tokens}, seq_id = {seq_id}, "
+         "pos_min = {pos_min}, n_swa = {n_swa}"),
+    Line("ckpt_periodic", "{every} tokens since last checkpoint at {last}, creating new checkpoint during processing "
+         "at position {n_tokens}"),
+    Line("ckpt_restore", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, size = {mib} MiB)"),
+    Line("ckpt_restore", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "n_tokens = {n_tokens}, size = {mib} MiB)"),
+    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "n_swa = {n_swa}, size = {} MiB)"),
+    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "n_tokens = {n_tokens}, n_swa = {n_swa}, size = {} MiB)"),
+    Line("ckpt_evict", "erasing old context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, size = {} MiB)"),
+    Line("ckpt_create", "created context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
+         "size = {mib} MiB)"),
+    Line("pc_save", " - saving prompt with length {n_tokens}, total state size = {mib} MiB"),
+    Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size, i = {}, "
+         "n_batch = {n_batch}, ret = {ret}"),
+)
+"""Spellings of events by wheels from b7376 on. The reader of pasted logs has its own rows for these lines."""
+
 IGNORED_WARNINGS = (
     "n_past was set to {}",                                  # reported by `need_one`
     "LLAMA_TRACE = {}",
@@ -148,10 +173,16 @@ DISABLED = ("disabling", "it will be disabled")
 IDLE = "all slots are idle"
 ROUND = "processing new tasks"
 UPDATE = "posting NEXT_RESPONSE"
-DECODE = "n_batch (effective) = "
-"""Start of an iteration of the main loop; start of the update after the tasks; decode of a part of the batch."""
+DECODE = ("n_batch (effective) = ", "decoding batch, n_tokens = ")
+SLOTS_REPORT = "n_idle_slots = "
+"""Start of an iteration of the main loop; start of the update after the tasks; decode of a part of the batch, in two
+spellings; answer to a request for the slots."""
+ENDING_TOKEN = "print_info: EOG token {}= {token} '{}'"
 NEXT_TOKEN = "n_{} = {}, n_remaining = {}, next token: {token} '{}"
 DRAFT = "generate_draft: id={}, #tokens={n_tokens}, #draft={drafted}, pos_next={}"
+
+UNENDED = "assuming pure content parser."
+"""End of a message without a line end. In a log without time stamps the next message follows it directly."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STAMP = re.compile(r"(?:^|(?<=\D))\d+\.\d{2}\.\d{3}\.\d{3} (?=[DIWE] )")
@@ -168,7 +199,10 @@ def entries(line: str) -> Iterator[Entry]:
     without a prefix continues the previous message and yields an entry of level ""."""
     pieces = _STAMP.split(_COLOUR.sub("", line.rstrip("\r\n")))
     for piece in pieces if pieces[0] else pieces[1:]:
-        yield _entry(piece)
+        before, unended, rest = piece.partition(UNENDED)
+        yield _entry(before + unended)
+        if rest:
+            yield _entry(rest)
 
 
 def _entry(text: str) -> Entry:
@@ -202,7 +236,8 @@ def read_event(entry: Entry) -> dict[str, Any] | None:
 def match(text: str) -> tuple[Line, dict[str, Any]] | None:
     """Return the kind of line of a message and its fields; None for an unknown message, or if a field that must be a
     number is a word."""
-    for line in _by_head().get(text[:HEAD], ()):
+    lines = _by_head()
+    for line in (*lines.get(text[:HEAD], ()), *lines[""]):
         found = _pattern(line.template).fullmatch(text)
         if found is not None:
             with suppress(ValueError):
@@ -245,14 +280,17 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(out))
 
 
-HEAD = 6        # every template starts with at least this many literal characters
+HEAD = 6        # literal characters at the start of a template by which it is found
 
 
 @cache
 def _by_head() -> Mapping[str, tuple[Line, ...]]:
-    lines = (*EVENTS, *OLDER_SPELLINGS)
-    heads = {line.template[:HEAD] for line in lines}
-    return {head: tuple(line for line in lines if line.template.startswith(head)) for head in heads}
+    """Return the lines by the start of their template. Those that start with a field are under ""."""
+    found: dict[str, list[Line]] = {"": []}
+    for line in (*EVENTS, *OLDER_SPELLINGS, *RECORDED_SPELLINGS):
+        starts_with_field = "{" in line.template[:HEAD]
+        found.setdefault("" if starts_with_field else line.template[:HEAD], []).append(line)
+    return {head: tuple(lines) for head, lines in found.items()}
 
 
 def server_facts(messages: Iterable[str]) -> dict[str, Any]:

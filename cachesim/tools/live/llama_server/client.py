@@ -25,6 +25,7 @@ class Client:
 
     def __init__(self, url: str, within: float = ANSWER_WITHIN) -> None:
         self.url, self.within = url, within
+        self.fixed: Mapping[str, Any] = GREEDY          # fields of every completion
         self._http = HttpClient(url)
 
     def close(self) -> None:
@@ -51,7 +52,7 @@ class Client:
     def complete(self, body: Mapping[str, Any]) -> HttpReply:
         """Request a completion for a prompt of tokens. Raise BadInput if the reply lacks fields or is longer than
         requested."""
-        reply = self.post("/completion", {**GREEDY, **body})
+        reply = self.post("/completion", {**self.fixed, **body})
         if reply.status == 200:
             check_completions(reply.body, body, self.shape, f"{self.url}/completion")
         return reply
@@ -67,7 +68,7 @@ class Client:
     def hang_up(self, body: Mapping[str, Any], after: int, launched: Callable[[], None]) -> list[int]:
         """Request a stream and disconnect after ``after`` tokens; return the received tokens. With 0 the connection is
         closed as soon as ``launched()`` returns. After a refusal or an early end there are fewer tokens."""
-        sent, seen = {**GREEDY, **body, "stream": True}, list[int]()
+        sent, seen = {**self.fixed, **body, "stream": True}, list[int]()
         with self._http.send("POST", "/completion", sent, self.within) as exchange:
             if after == 0:
                 launched()

@@ -1,7 +1,7 @@
 """A llama-server of an older build, whose log is not read: only its answers are compared.
 
-Builds before b10068 have other log lines and no request that marks a place in the log. Such a server is idle when
-`/slots` names no busy slot; the main loop answers `/slots` after all requests that were sent before.
+The log of a build before b7376 was not compared. Such a server is idle when `/slots` names no busy slot; the main
+loop answers `/slots` after all requests that were sent before.
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ class Recorder(StoppedAtEnd):
             self._hot.stop()
             self._hot = None
         self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file, kind=self._kind)
+        self._fixed = self._hot.client.fixed
 
     def _start_cold(self) -> None:
         if self._cold is not None:
@@ -115,6 +116,7 @@ class Recorder(StoppedAtEnd):
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
         self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False, kind=self._kind)
+        self._cold.client.fixed = self._fixed           # its log is too short to name them
         for scales in self._scales:
             self._cold.client.set_adapters(scales)
 

@@ -38,6 +38,7 @@ KEPT = 2                    # empty rounds that are kept, as many as the simulat
 MANY, LONG = 100, 2.0       # consecutive empty rounds and their duration [seconds] after which the server is stuck
 
 LAUNCHED = "processing task, is_child"
+OLDER_LAUNCHED = "processing task"          # the whole message until b7690
 DESERTED = 5.0              # seconds of silence of an idle server after which it has forgotten a waiting request
 
 BESIDE = ("cancel", "warn", "error")    # events logged by other threads, or without an effect
@@ -132,6 +133,14 @@ class ServerStart:
         return [str(self.binary), "-m", str(self.gguf), *where, *flags]
 
 
+def says(entry: Entry, texts: tuple[str, ...]) -> bool:
+    """True if a message begins with one of the texts, or is a launch in its older spelling and one of them is
+    ``LAUNCHED``."""
+    if entry.text == OLDER_LAUNCHED:
+        return LAUNCHED in texts
+    return entry.text.startswith(texts)
+
+
 def alias(port: int) -> str:
     """Return the alias of a server that cachesim starts, which distinguishes it from another on the port."""
     return f"cachesim-{os.getpid()}-{port}"
@@ -165,8 +174,10 @@ class LlamaServer(StoppedAtEnd):
             raise
 
     def _read_facts(self) -> dict[str, Any]:
-        """Return the values logged at startup."""
-        return server_facts(entry.text for entry in self.settled())
+        """Return the values logged at startup. ``levels`` is False if the log has no levels."""
+        said = self.settled()
+        facts = server_facts(entry.text for entry in said)
+        return facts if any(entry.level for entry in said) else {**facts, "levels": False}
 
     @property
     def one_slot(self) -> bool:
@@ -189,7 +200,7 @@ class LlamaServer(StoppedAtEnd):
         """Read new messages of the log while requests wait. Raise Stuck also if the server is idle: a request that
         waited for a slot is forgotten if the one before it was refused."""
         self.listen()
-        last = (entry.text for entry in reversed(self.said) if entry.text == IDLE or entry.text.startswith(LAUNCHED))
+        last = (entry.text for entry in reversed(self.said) if entry.text == IDLE or says(entry, (LAUNCHED,)))
         if seconds() - self._heard > DESERTED and next(last, "") == IDLE:
             raise ServerStuck
 
@@ -230,7 +241,7 @@ class LlamaServer(StoppedAtEnd):
 
         def there() -> bool:
             self.listen()
-            return any(entry.text.startswith(texts) for entry in self.said[before:])
+            return any(says(entry, texts) for entry in self.said[before:])
 
         return lambda: self.process.wait(there, IDLE_WITHIN, f"waiting for '{texts[0]}'")
 

@@ -53,7 +53,7 @@ def _read(found: dict[int, ServerTask], entry: Entry, number: int) -> None:
     event = read_event(entry) or {}
     kind = event.get("ev")
     if kind == "launch":
-        found[number] = ServerTask(entry.slot, child=bool(event["is_child"]))
+        found[number] = ServerTask(entry.slot, child=bool(event.get("is_child", False)))
     task = found.get(number)
     if task is None:
         return

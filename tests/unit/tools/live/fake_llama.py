@@ -2,7 +2,8 @@
 
 `--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is in use), other (reports another
 alias), remembers (answers a repeated prompt wrongly), alone (a cold server does not start), old (without the control
-request), slotless. The next token is a number computed from all tokens before it. Some prompts are special:
+request), older (without it, and with a log without levels), slotless. The next token is a number computed from all
+tokens before it. Some prompts are special:
 
     [13] ends it with a failed assertion    [14] decodes empty batches forever    [15] is never answered
     [16] is answered without log lines      [17] is refused when it is launched   [18] is refused by a cold server
@@ -30,7 +31,7 @@ LOCK, HELD, SCALES, TASKS, BUSY = threading.Lock(), [], [0], iter(range(10**6)),
 
 
 def say(level, text):
-    print(f"0.00.000.001 {level} {text}", file=sys.stderr, flush=True)
+    print(text if MODE == "older" else f"0.00.000.001 {level} {text}", file=sys.stderr, flush=True)
 
 
 def idle():
@@ -62,6 +63,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
+        if self.path == "/slots" and MODE == "older":
+            with LOCK:
+                say("D", "srv  process_sing: n_idle_slots = 1, n_processing_slots = 0")
+                self.reply(200, [{"id": 0, "is_processing": False}])
+                idle()
+            return
         if self.path == "/slots":
             self.reply(501 if MODE == "slotless" else 200, [{"id": 0, "is_processing": bool(BUSY)}])
             return
@@ -85,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
                 say("I", f"srv  process_sing: set lora adapter idx=0 scale={SCALES[0]:f}")
                 self.reply(200, {"success": True})
                 idle()
-            elif MODE == "old" or path.path != "/v1/chat/completions/control":
+            elif MODE in ("old", "older") or path.path != "/v1/chat/completions/control":
                 self.reply(404, {})
             else:
                 mark = f"control reasoning_end on unknown completion id={body['id']}, no live slot"
@@ -105,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
             idle()
             return
         say("I", "slot get_availabl: id  0 | task -1 | selected slot by LRU, t_last = -1")
-        say("I", f"slot launch_slot_: {at} processing task, is_child = 0")
+        say("I", f"slot launch_slot_: {at} processing task" + (", is_child = 0" if MODE != "older" else ""))
         if prompt == [13] or (prompt == [19] and COLD):
             print("/src/common.cpp:7: failed to remove sequence 0 with p0=1, p1=-1", file=sys.stderr, flush=True)
             os.abort()
@@ -128,6 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             self.stream(tokens)
             say("W", f"srv          stop: cancel task, id_task = {task}")
             tokens = tokens[:4]
+        if MODE == "older":
+            print("a message without a line end, assuming pure content parser.", end="", file=sys.stderr, flush=True)
         held = len(prompt) + len(tokens) - 1
         if not body.get("stream"):
             far = 0.25 if prompt == [22] and COLD else 0.0
@@ -167,5 +176,6 @@ if MODE == "taken" and not os.path.exists(TRIED := f"{WORDS['--slot-save-path']}
     say("E", f"srv         start: couldn't bind HTTP server socket, hostname: x, port: {WORDS['--port']}")
     sys.exit(1)
 say("W", "srv  llama_server: a banner")
+say("I", "print_info: EOG token             = 96 '<|endoftext|>'")
 say("I", "srv    load_model: initializing, n_slots = 1, n_ctx_slot = 64, kv_unified = 'false'")
 ThreadingHTTPServer((WORDS["--host"], int(WORDS["--port"])), Handler).serve_forever()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import re
 import subprocess
 import threading
@@ -45,11 +46,11 @@ class InProcess:
         if profile == "none":
             return PLAIN([*words[:4], "/bin/false"], **streams)
         self.words.append(flags)
-        return Started(self, handler_of(profile, flags, float(far)), flags)
+        return Started(self, handler_of(profile, flags, float(far)), flags, streams["stdout"])
 
 
 class Started:
-    def __init__(self, servers, handler, flags):
+    def __init__(self, servers, handler, flags, stream):
         self.pid, self.stdin, self.code = next(GROUPS), self, None
         is_cold = "--ctx-checkpoints" in flags[flags.index("--alias") :] and flags[-2:] == ["-lv", "1"]
         servers.hot += not is_cold
@@ -70,6 +71,7 @@ class Started:
                     super().do_POST()
                 self.rfile = self.connection.makefile("rb")
 
+        Handler.log = self.log = os.fdopen(os.dup(stream.fileno()), "wb")
         Handler.begin()
         port = int(flags[flags.index("--port") + 1])
         self.http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
@@ -80,6 +82,7 @@ class Started:
             self.code = code
             threading.Thread(target=self.http.shutdown, daemon=True).start()
             self.http.server_close()
+            self.log.close()
 
     def close(self):
         self.end(137)

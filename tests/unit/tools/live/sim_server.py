@@ -20,19 +20,21 @@ from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_requests import make_request, scales_text
 from cachesim.tools.replay.command import checker
 from tests.live.fake import spoken
+from tests.unit.tools.live.log_text import lines_of
 
 
 class Simulated(BaseHTTPRequestHandler):
     """``props`` overrides its reported properties; ``spoil`` changes a reply."""
 
     protocol_version = "HTTP/1.1"
-    profile, model, options, far, props, spoil, slots_work = "", "", {}, 1.0, {}, None, True
+    profile, model, options, far, props, spoil, slots_work, log = "", "", {}, 1.0, {}, None, True, None
 
     @classmethod
     def begin(cls):
         cls.lock, cls.judge, cls.folder, cls.tasks = Lock(), staticmethod(checker()), TemporaryDirectory(), 0
         rules = profiles()[cls.profile]
-        cls.sim = engine_of(cls.profile).start(rules, cls.model, dict(cls.options), "provenance", Log())
+        cls.events, cls.told = Log(), 0
+        cls.sim = engine_of(cls.profile).start(rules, cls.model, dict(cls.options), "provenance", cls.events)
 
     def log_message(self, *words):
         pass
@@ -55,7 +57,19 @@ class Simulated(BaseHTTPRequestHandler):
             "/lora-adapters": [{"id": number, "scale": scale} for number, scale in enumerate(self.sim.core.served)],
             "/v1/models": {"data": [{"meta": {"n_vocab": 320}}]},
         }  # fmt: skip
+        if self.path == "/slots" and self.log is not None:
+            with self.lock:
+                self.write_log(f"srv  process_sing: n_idle_slots = {settings.n_slots}, n_processing_slots = 0")
         self.reply(self.props.get("status", 200), said.get(self.path, {"status": "ok"}))
+
+    def write_log(self, *lines):
+        """Write the events since the last call, and lines, as an idle server does."""
+        if self.log is not None:
+            new = self.events.events[self.told :]
+            type(self).told = len(self.events.events)
+            texts = [*lines_of(new, profiles()[self.profile]), *lines, "srv  update_slots: all slots are idle"]
+            self.log.write("".join(f"{text}\n" for text in texts).encode())
+            self.log.flush()
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
@@ -66,18 +80,22 @@ class Simulated(BaseHTTPRequestHandler):
                 self.reply(*self.complete(body))
                 return
             if path.path == "/lora-adapters":
-                self.reply(200, self.sim.set_adapters(scales_text(body)))
+                said = self.sim.set_adapters(scales_text(body))
+                self.write_log()
+                self.reply(200, said)
                 return
             action = parse_qs(path.query)["action"][0]
             file = Path(self.folder.name) / body["filename"] if "filename" in body else None
             slot = int(path.path.split("/")[2])
             said = self.sim.slot(action, slot, file) if self.slots_work else {"status": 501}
+            self.write_log()
             self.reply(said["status"], said)
 
     def complete(self, body):
         said = spoken(body["prompt"], body["n_predict"])
         request = make_request("completion", body, {"tokens": said}, RequestEvents(()))
         answer = self.sim.complete(replace(request, n_predict=body["n_predict"]))
+        self.write_log()
         if answer.status != 200:
             return answer.status, {"error": {"code": answer.status, "message": answer.error}}
         wrong = self.judge(self.sim, request, answer) is False

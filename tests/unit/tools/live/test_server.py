@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.log_events import IDLE
+from cachesim.engines.llama_cpp.log_events import IDLE, read_event
 from cachesim.tools.live.llama_server import server as module
+from cachesim.tools.live.llama_server.older_server import OlderServer
 from cachesim.tools.live.llama_server.process import ProcessEnd, ServerEnded
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.server import (
@@ -26,7 +27,7 @@ from cachesim.tools.live.llama_server.server import (
 )
 from tests.unit.tools.live.stand_in import stand_in
 
-KINDS = [LlamaServer, QuietServer]
+KINDS = [(LlamaServer, "well"), (OlderServer, "older"), (QuietServer, "well")]
 
 
 @pytest.fixture
@@ -89,6 +90,28 @@ def test_an_idle_server_has_forgotten_a_request_only_after_some_silence(start, m
             server.await_answers()
 
 
+def test_an_older_server_has_its_messages_without_levels_and_a_marking_request(start):
+    with start(OlderServer, "older") as server:
+        assert server.is_logged and server.one_slot and server.facts["levels"] is False and server.taken() == []
+        for prompt in ([1, 2], [3]):
+            server.client.complete({"prompt": prompt, "n_predict": 1})
+            events = [event["ev"] for event in map(read_event, server.settled()) if event is not None]
+            assert events == ["slot_by_lru", "launch", "new_prompt", "batch", "release"]
+
+
+def test_an_older_server_is_told_the_tokens_that_end_an_answer(start):
+    with start(OlderServer, "older") as older, start() as newer:
+        assert older.client.fixed["logit_bias"] == [[96, False]] and "logit_bias" not in newer.client.fixed
+
+
+def test_a_launch_of_an_older_server_is_heard(start):
+    with start(OlderServer, "older") as server:
+        hear = server.ear((LAUNCHED,))
+        threading.Thread(target=server.client.hang_up, args=({"prompt": [1], "n_predict": 20}, 20, None)).start()
+        hear()
+        server.settled()
+
+
 def test_a_server_without_a_log_is_watched_by_its_slots(start, monkeypatch):
     with start(QuietServer) as server:
         assert (server.facts, server.is_logged, server.taken()) == ({"n_slots": 1}, False, [])
@@ -107,9 +130,9 @@ def test_a_server_that_does_not_report_its_slots_cannot_be_watched(start):
         start(QuietServer, "slotless")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_broken_connection_is_the_end_of_the_process(start, kind):
-    with start(kind) as server, pytest.raises(ServerEnded) as ended:
+@pytest.mark.parametrize(("kind", "mode"), KINDS)
+def test_a_broken_connection_is_the_end_of_the_process(start, kind, mode):
+    with start(kind, mode) as server, pytest.raises(ServerEnded) as ended:
         try:
             server.client.complete({"prompt": [13], "n_predict": 1})
         except BadInput:

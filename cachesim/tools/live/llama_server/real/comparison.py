@@ -18,6 +18,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.tree import Pieces, map_step_texts
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
+from cachesim.tools.live.llama_server.older_server import OlderServer
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.real.installation import cache_folder
 from cachesim.tools.live.llama_server.real.real_server import ENGINE, RealServer
@@ -86,7 +87,7 @@ def _compared(scenario: Scenario, server: RealServer, gguf: Path | None, seed: i
     why = unsendable(scenario, server.is_logged)
     if why:
         return RealComparison(scenario, server, None, why)
-    sent = scenario if server.is_logged else without_marks(scenario)
+    sent = scenario if server.takes_marks else without_marks(scenario)
     try:
         model = gguf or model_file(scenario.model)
         for draft in _draft_models(scenario):
@@ -124,7 +125,9 @@ def _is_doubtful(row: ComparedRequest) -> bool:
 
 def kind_of(server: RealServer) -> type[LlamaServer]:
     """Return the class that runs a server."""
-    return LlamaServer if server.is_logged else QuietServer
+    if not server.is_logged:
+        return QuietServer
+    return LlamaServer if server.takes_marks else OlderServer
 
 
 def record_case(
@@ -153,16 +156,16 @@ def _reasons(scenario: Scenario, is_logged: bool) -> Iterator[str]:
     if scenario.engine != ENGINE:
         yield f"only scenarios of {ENGINE} are run on real servers"
     if not is_logged and scenario.server.get("spec_type", "none") != "none":
-        yield "the lengths of drafts stand only in the log of b10068 and newer"
+        yield "the lengths of drafts stand only in the log of b7376 and newer"
     for number, step in enumerate(scenario.steps):
         if any(map(is_item, step.request.prompt)):
             yield f"request {number}: an image of a scenario has no pixels"
         if step.drafts or step.request.draft_else:
             yield f"request {number}: its drafts are forced; a real server drafts itself"
         if step.after and not is_logged:
-            yield f"request {number} arrives after some iterations, which only the log of b10068 and newer shows"
+            yield f"request {number} arrives after some iterations, which only the log of b7376 and newer shows"
         if step.request.cancel_at is not None and not is_logged:
-            yield f"request {number}: when its client has disconnected, only the log of b10068 and newer shows"
+            yield f"request {number}: when its client has disconnected, only the log of b7376 and newer shows"
 
 
 def model_file(notation: str) -> Path:

@@ -50,7 +50,8 @@ class RealTally:
 
 def search_real(tally: RealTally, plan: RealSearchPlan, number: int, stop: Callable[[], bool]) -> None:
     """Run the drawn conversation ``number`` on both sides and add the result to the tally."""
-    case = option_set(plan.seed, number // PER_SERVER, plan.narrowed).case(number % PER_SERVER)
+    options = option_set(plan.seed, number // PER_SERVER, plan.narrowed).on_build(tally.server.build)
+    case = options.case(number % PER_SERVER)
     compared = _compare(case, tally.server)
     if compared is None or compared.found is None:
         tally.left_out[_kind(compared.left_out if compared else "it is not a valid scenario")] += 1

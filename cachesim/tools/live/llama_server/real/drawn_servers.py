@@ -7,6 +7,7 @@ from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import DrawnServer
+from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.real.real_server import ENGINE
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation_for, draw_server
@@ -34,6 +35,21 @@ class OptionSet(NamedTuple):
         """Return a conversation with this server."""
         drawn = draw_conversation_for(self.world, (self.seed * SPREAD + self.number) * SPREAD + conversation)
         return replace(drawn, model=self.model, server=self.server)
+
+    def on_build(self, build: str) -> OptionSet:
+        """Return the option set without the options that the server of a build does not have."""
+        absent = absent_options(build)
+        server = {name: value for name, value in self.server.items() if name not in absent}
+        return self._replace(server=server)
+
+
+def absent_options(build: str) -> frozenset[str]:
+    """Return the options for which the server of a build has no argument, of no name."""
+    engine = ENGINES[ENGINE]
+    table = engine.command_table
+    known = {*table.of_release(f"{ENGINE}@{build}")}
+    known |= {newer for older, newer in table.renamed.items() if older in known}
+    return frozenset(flag.name for flag in engine.manual.flags if flag.spellings and not known & {*flag.spellings})
 
 
 def option_set(seed: int, number: int, narrowed: tuple[str, ...] = ()) -> OptionSet:

@@ -18,7 +18,8 @@ from cachesim.tools.live.llama_server.real.installation import cache_folder, ins
 from cachesim.tools.live.llama_server.real.wheels import MIB, Wheel, find_wheel
 
 ENGINE = "llama_cpp"
-LOGGED = 10068              # first build whose log is read and whose pending work can be awaited
+LOGGED = 7376               # oldest wheel; its log is read, and its pending work can be awaited
+MARKED = 10068              # first build that marks a place in its log, and user messages in a prompt of tokens
 
 
 class RealServer(NamedTuple):
@@ -34,7 +35,17 @@ class RealServer(NamedTuple):
     @property
     def is_logged(self) -> bool:
         """True if its log is read; else only its answers are compared."""
-        return int(self.build.removeprefix("b")) >= LOGGED
+        return self.number >= LOGGED
+
+    @property
+    def takes_marks(self) -> bool:
+        """True if a request marks a place in its log, and ``message_delimiters`` mark user messages in tokens."""
+        return self.number >= MARKED
+
+    @property
+    def number(self) -> int:
+        """Number of the build."""
+        return int(self.build.removeprefix("b"))
 
 
 def find_servers(text: str, may_install: bool) -> list[RealServer]:

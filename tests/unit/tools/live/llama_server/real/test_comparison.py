@@ -12,6 +12,7 @@ from cachesim.base import exits
 from cachesim.base.media_items import image_items
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.live.llama_server.older_server import OlderServer
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.real.comparison import (
     REPEATED,
@@ -53,10 +54,17 @@ def test_a_real_server_with_the_rules_of_its_build_is_equal(own, servers):
 
 def test_a_real_server_with_other_rules_differs_and_the_request_is_named(servers, tmp_path):
     """It loads the conversation of a named slot."""
-    server = own_server(launcher(tmp_path, "b9713", "llama_cpp@b9765"))
+    server = own_server(launcher(tmp_path, "b7375", "llama_cpp@b9765"))             # its log is not read
     found = compare_case(case(), server)
     assert [row.same for row in found.found.rows] == [True, True, False] and servers.hot == 1
     assert "cache_n" in found.found.rows[2].first
+
+
+def test_a_decision_that_differs_is_named(servers, tmp_path):
+    """A later build logs the choice of a named slot."""
+    server = own_server(launcher(tmp_path, "b9713", "llama_cpp@b9765"))
+    found = compare_case(case(), server).found
+    assert found.rows[0].same is False and "slot_by_id there" in found.rows[0].first
 
 
 def differing(servers, *numbers, cache_n=0):
@@ -94,8 +102,7 @@ def test_a_server_that_ends_at_a_conversation_only_differs(own, servers):
 
 
 @pytest.mark.parametrize(("scenario", "said"), [
-    (case(model="SW8"), "SW8"), (case("S40>r4{drafts=1:1}"), "request 0"),
-    (case(spec_type="ngram-simple"), "b10068")])  # fmt: skip
+    (case(model="SW8"), "SW8"), (case("S40>r4{drafts=1:1}"), "request 0")])
 def test_a_case_that_cannot_be_run_is_not_sent(own, servers, scenario, said):
     found = compare_case(scenario, own)
     assert found.same is None and said.replace(" ", "") in found.left_out.replace(" ", "") and servers.words == []
@@ -143,8 +150,9 @@ def test_other_engines_drafts_of_older_builds_and_images_cannot_be_sent():
     assert unsendable(replace(plain, steps=(plain.steps[0], second)), True).startswith("request 1")
 
 
-@pytest.mark.parametrize(("build", "kind"), [("b10067", QuietServer), ("b10068", LlamaServer), ("b11549", LlamaServer)])
-def test_logs_are_read_from_b10068_on(build, kind):
+@pytest.mark.parametrize(("build", "kind"), [
+    ("b7375", QuietServer), ("b7376", OlderServer), ("b10067", OlderServer), ("b10068", LlamaServer)])  # fmt: skip
+def test_a_log_is_read_as_its_build_writes_it(build, kind):
     server = RealServer(build, Path("x"), "", "")
     assert kind_of(server) is kind and server.is_logged is kind.is_logged
 
@@ -153,7 +161,7 @@ def test_a_model_is_written_once_and_completely_and_a_draft_model_beside_it(own,
     file = model_file("A")
     changed = file.stat().st_mtime_ns
     assert model_file("A") == file and file.stat().st_mtime_ns == changed
-    other = own._replace(build="b10067")                                    # drafts need a log, which it has not
+    other = own._replace(build="b7375")                                    # drafts need a log, which it has not
     assert compare_case(case("A9", spec_type="draft-simple", model_draft="S"), other).left_out
     assert [one.name for one in file.parent.iterdir()] == ["tiny-A.gguf"]
 
@@ -168,7 +176,7 @@ def test_a_recording_has_the_name_of_the_scenario_and_the_rule_set_of_the_build(
 
 def test_a_comparison_as_data(own):
     data = comparison_data(compare_case(replace(case("A9"), id="one", file="one.toml"), own))
-    assert (data["scenario"], data["build"], data["same"], data["log_read"]) == ("one", "b9713", True, False)
+    assert (data["scenario"], data["build"], data["same"], data["log_read"]) == ("one", "b9713", True, True)
     assert [row["theirs"]["prompt_n"] for row in data["requests"]] == [9]
     assert comparison_data(compare_case(case("A9"), own))["scenario"] == "A9"
 
@@ -199,7 +207,7 @@ def test_diff_says_that_two_real_builds_differ(servers, tmp_path, capsys):
 
 def test_a_recording_of_a_real_server_replays(servers, tmp_path):
     file, out = launcher(tmp_path, "b9713", "llama_cpp@b9518"), tmp_path / "one.json"
-    words = ["record", "A20>r2@0/B10@0", "--real", str(file), "--layers", "A"]
+    words = ["record", "A20>r2@0/B10@0", "--real", str(file), "--layers", "A", "-np", "1"]
     assert main([*words, "--out", str(out)]) == exits.HOLDS == main(["replay", str(out)])
     assert main([*words, "--url", "http://127.0.0.1:1"]) == exits.BAD_INPUT
 
