@@ -164,6 +164,7 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_kv_events --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.routing vllm $(PEERS_VLLM)/lib/python*/site-packages/vllm/v1/engine/core_client.py --seed $(SEED)
 
 # CPU time of whole servers against the released ones, by the blocks of the pool and the nodes of the tree: at most 3 times, and a
 # growth with a power of at most 1.1. About twenty minutes.
@@ -198,6 +199,9 @@ peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_host $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/lib/python*/site-packages --release 0.5.23
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/0.5.20 --release 0.5.20
+	$(PEERS_SGLANG)/bin/python -m tests.peers.routing sglang --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.routing sglang --seed $(SEED) --alike --arrivals 250 --burst 240
+	$(PEERS_SGLANG)/bin/python -m tests.peers.routing sglang --seed $(SEED) --policy round_robin
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/0.5.9 --release 0.5.9
 	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.23 $(PEERS_SGLANG)/lib/python*/site-packages
 	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.20 $(PEERS_SGLANG)/0.5.20
@@ -205,7 +209,7 @@ peers-sglang: $(PEERS_SGLANG)/.made
 $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_SGLANG)
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install -e . msgspec
-	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23 sglang-router==0.3.2
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.20 \
 		sglang==0.5.20
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.9 \

@@ -225,6 +225,7 @@ class Manual:
     model_options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
     # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
     window_pools: frozenset[str] | None = None
+    route: str = ""  # policy with which the engine's own front end chooses the replica of a request, "" = it has none
     assumed: AssumedPool | None = None  # sizes of the pool that options leave to the memory of the device, None = none
     sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision
     context: ContextOption | None = None  # option for the context size, None = none

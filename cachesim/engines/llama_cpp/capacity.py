@@ -6,5 +6,6 @@ from cachesim.engines.shared.capacity import CapacityForms, CapacitySize, conver
 
 FORMS = CapacityForms(
     (CapacitySize("cache_ram", "MiB", conversation_mib),),
+    shared=("ctx_size", "parallel", "cache_ram"),
     direct="the prompt cache evicts whole conversations, the oldest first, and a load removes one from it",
 )

@@ -20,5 +20,6 @@ def _conversation_bytes(question: CapacityQuestion) -> tuple[int, int]:
 FORMS = CapacityForms(
     (CapacitySize("prompt_cache_size", "entries", number_of_conversations),
      CapacitySize("prompt_cache_bytes", "bytes", _conversation_bytes)),
+    shared=("prompt_cache_size", "prompt_cache_bytes"),
     direct="an entry is a whole conversation, and which entries remain depends on their types and on what was found",
 )  # fmt: skip

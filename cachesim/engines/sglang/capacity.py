@@ -28,5 +28,6 @@ def _states(question: CapacityQuestion) -> tuple[int, int]:
 FORMS = CapacityForms(
     (CapacitySize("max_total_tokens", "slots of rows", _slots, filled=True),
      CapacitySize("max_mamba_cache_size", "slots of states", _states, filled=True)),
+    shared=("max_total_tokens", "max_mamba_cache_size"),
     direct="an eviction removes whole leaves of the tree, and their lengths depend on earlier evictions",
 )  # fmt: skip

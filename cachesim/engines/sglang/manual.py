@@ -120,6 +120,7 @@ MANUAL = Manual(
         Field("extra_key", "", "prefixes are shared only with requests of the same key, such as an adapter", ("k",)),
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
+    route="prefix",
     assumed=ASSUMED, silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
     headline=("page_size", "max_total_tokens"), tries=TRIES, capacities=CAPACITIES, known=KNOWN, stand_ins=STAND_INS,
     model_options=MODEL_OPTIONS, window_pools=WINDOW_POOLS,

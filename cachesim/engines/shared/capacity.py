@@ -62,9 +62,11 @@ class StackDistances(NamedTuple):
 
 class CapacityForms(NamedTuple):
     """Sizes of an engine, the one of its device first. ``stack``: what one run tells, None = ``direct`` says why each
-    size needs a run of its own, as a clause."""
+    size needs a run of its own, as a clause. ``shared``: options of which one server has as much as several have
+    together, if it has their memory."""
 
     sizes: Sequence[CapacitySize]
+    shared: Sequence[str]
     stack: StackDistances | None = None
     direct: str = ""
 

@@ -25,6 +25,7 @@ def _chunks(question: CapacityQuestion) -> tuple[int, int]:
 
 FORMS = CapacityForms(
     (CapacitySize("num_gpu_blocks", "blocks", _blocks, filled=True), CapacitySize("num_cpu_chunks", "chunks", _chunks)),
+    shared=("num_gpu_blocks", "num_cpu_chunks"),
     stack=STACK,
     direct="chunks are stored when blocks are computed, which depends on the pool",
 )

@@ -167,4 +167,5 @@ MANUAL = Manual(
     sizes=SizesOption("real_model", "the sizes of its layers are not known: blocks as --block-size states; "
                                     "attention_block_size takes the number in the server's log"),
     plenty={"num_gpu_blocks": 2048}, assumed=ASSUMED, headline=("block_size", "num_gpu_blocks"),
+    route="least-loaded",
 )  # fmt: skip

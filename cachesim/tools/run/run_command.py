@@ -45,7 +45,14 @@ from cachesim.tools.run.real_option import (
 )
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next, unchanged
-from cachesim.tools.run.work_arguments import add_jobs_by_number, add_limits, processes_for
+from cachesim.tools.run.work_arguments import (
+    ReplicaOptions,
+    add_jobs_by_number,
+    add_limits,
+    add_replicas,
+    processes_for,
+    replica_options,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,6 +74,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_settings(parser, "overrides the files: ")
     add_server(parser)
     add_real(parser)
+    add_replicas(parser)
     add_jobs_by_number(parser)
     add_limits(parser)
     add_json(parser)
@@ -92,6 +100,9 @@ def run(args: Namespace) -> int:
             raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
         if args.steps:
             raise BadInput("--complete does not go with --steps", hint="run the file again with --steps")
+    replicas = replica_options(args)
+    if replicas is not None:
+        _check_replicas(args)
     options = case_options(args)
     scenarios, bad = read_cases(args.files, options)
     jobs: list[RunJob] = []
@@ -108,6 +119,8 @@ def run(args: Namespace) -> int:
     if pictures.are_wanted():
         check_one_scenario(job.scenario.id for job in jobs)
     complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
+    if replicas is not None:
+        return _run_replicas(jobs, replicas, [exits.BAD_INPUT for _ in bad], as_json=args.json)
     if publication is not None:
         jobs = publication.recorded(jobs)
     runs, codes, interrupt = run_all(jobs, processes_for(args.jobs, len(jobs)))
@@ -133,6 +146,32 @@ def run(args: Namespace) -> int:
     if publication is not None and runs:
         publication.write(runs[0][0])
     return exits.worst([*codes, exit_code(found, args.as_expected), real_code(compared)])
+
+
+def _check_replicas(args: Namespace) -> None:
+    """Raise BadInput for options that do not go with several servers."""
+    given = {"--complete": args.complete, "--as-expected": args.as_expected, "--exact": args.exact,
+             "--provenance": args.provenance, "--steps": args.steps, "--real": args.real,
+             "--kv-events": args.kv_events, "--speed": args.speed}  # fmt: skip
+    for name, value in given.items():
+        if value:
+            raise BadInput(f"--replicas does not go with {name}")
+    if picture_files(args).are_wanted():
+        raise BadInput("--replicas does not go with pictures")
+
+
+def _run_replicas(jobs: Sequence[RunJob], options: ReplicaOptions, codes: Sequence[int], *, as_json: bool) -> int:
+    """Run scenarios on several servers and print what they evaluate. ``codes``: exit codes of unreadable scenarios.
+    Return the exit code."""
+    from cachesim.tools.run.replicas.fleet_report import fleet_data, fleet_report
+    from cachesim.tools.run.replicas.scenario_replicas import scenario_cases
+
+    data = fleet_data(scenario_cases(jobs, options))
+    if as_json:
+        say_json(data)
+    else:
+        show(*fleet_report(data, shows_requests=True))
+    return exits.worst([*codes, exits.HOLDS])
 
 
 def _publication(args: Namespace) -> EventFile | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base import limits
-from cachesim.base.errors import cut, nearest, quoted
+from cachesim.base.errors import BadInput, cut, nearest, quoted
 from cachesim.base.limits import Limit
 
 if TYPE_CHECKING:
@@ -112,6 +112,54 @@ def memory_size(text: str) -> int:
     if not found or not 0 < float(found[1]) <= MOST_GIB:
         raise ArgumentTypeError(f"expected a size such as 32GiB, found {quoted(text)}")
     return max(1, int(float(found[1]) * unit))
+
+
+MOST_REPLICAS = 64
+SPEED = 10_000                # tokens that a replica evaluates or generates in a second
+POLICIES = ("round-robin", "least-loaded", "prefix", "session")
+
+
+class ReplicaOptions(NamedTuple):
+    """Servers behind a front end. ``routes``: policies to compare."""
+
+    number: int
+    routes: tuple[str, ...]
+    speed: int
+
+
+def add_replicas(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("--replicas", metavar="N", type=_replicas, default=0, help="servers of this kind behind a "
+                        "front end: what each evaluates, beside one server with the memory of all")  # fmt: skip
+    parser.add_argument("--route", metavar="POLICY", dest="routes", type=_route, action="append", default=[],
+                        help=f"policy that sends requests to replicas, may be repeated (default: all): "
+                        f"{', '.join(POLICIES)}")  # fmt: skip
+    parser.add_argument("--speed", metavar="N", type=tokens, default=0,
+                        help="tokens that a replica evaluates or generates in a second, for answers without a recorded "
+                        f"end (default {SPEED:,})")  # fmt: skip
+
+
+def replica_options(args: Namespace) -> ReplicaOptions | None:
+    """Return the options, None without ``--replicas``. Raise BadInput for ``--route`` or ``--speed`` without it."""
+    if not args.replicas:
+        if args.routes or args.speed:
+            raise BadInput(f"{'--route' if args.routes else '--speed'} needs --replicas N")
+        return None
+    return ReplicaOptions(args.replicas, tuple(dict.fromkeys(args.routes or POLICIES)), args.speed or SPEED)
+
+
+def _replicas(text: str) -> int:
+    found = count(text)
+    if not 2 <= found <= MOST_REPLICAS:
+        raise ArgumentTypeError(f"must be 2 to {MOST_REPLICAS}")
+    return found
+
+
+def _route(text: str) -> str:
+    if text not in POLICIES:
+        hint = nearest(text, POLICIES) or f"one of {', '.join(POLICIES)}"
+        raise ArgumentTypeError(f"unknown policy {quoted(text)} ({hint})")
+    return text
 
 
 def add_limits(parser: ArgumentParser, *more: Limit) -> None:

@@ -36,6 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--curve", metavar="NAME[=VALUE,...]", help="evaluated tokens along an axis: a server flag "
                         "(num_gpu_blocks, cache_ram=0,8192), memory (=16GiB,32GiB), or sessions at a time")  # fmt: skip
     parser.add_argument("--direct", action="store_true", help="run each value of a curve, also where one run tells all")
+    work_arguments.add_replicas(parser)
     work_arguments.add_jobs(parser)
     work_arguments.add_cluster(parser, "jobs (sessions under each rule set)")
     parser.add_argument("--out", metavar="FOLDER", help="folder for the results, written as soon as they are known")
@@ -73,8 +74,11 @@ def run(args: Namespace) -> int:
         model=args.model, profiles=args.profiles, settings=args.settings, sessions=args.sessions, scale=args.scale,
         detail=args.detail or ("counts" if args.curve else "causes"),
     )  # fmt: skip
+    replicas = work_arguments.replica_options(args)
     todo = jobs(args.files, options)
     check_cluster_profiles(args.on, [job.profile for job in todo])
+    if replicas is not None:
+        return _run_replicas(args, todo, replicas)
     if args.curve:
         return _run_curve(args, todo)
     if args.direct:
@@ -87,6 +91,27 @@ def run(args: Namespace) -> int:
     folder = WorkloadFolder(path_of(args.out), [one.id for one in every], part)
     with folder.held():
         return _play(Workload(mine, folder, args.jobs, args.on or ""), resumes=args.resume, as_json=args.json)
+
+
+def _run_replicas(args: Namespace, todo: Sequence[CellJob], options: work_arguments.ReplicaOptions) -> int:
+    """Run a workload on several servers and print what they evaluate. Return the exit code."""
+    from cachesim.tools.run.replicas.fleet_report import fleet_data, fleet_report
+    from cachesim.tools.workload.replica_jobs import replica_cases
+
+    for name, value in (("--curve", args.curve), ("--on", args.on), ("--out", args.out), ("--shard", args.shard)):
+        if value is not None:
+            raise BadInput(f"--replicas does not go with {name}")
+    if args.detail not in (None, "counts"):
+        raise BadInput(f"--replicas counts tokens: --detail {args.detail} is for one server")
+    found = replica_cases(todo, options, args.jobs)
+    codes = [error.code if isinstance(error, BadInput) else exits.CRASH for error in found.errors]
+    if args.json and (found.cases or not found.errors):
+        say_json(fleet_data(found.cases))
+    elif args.json:
+        say_json(error_data("input", exits.worst(codes), found.errors[-1]))
+    else:
+        show(*fleet_report(fleet_data(found.cases), shows_requests=False))
+    return exits.worst(codes)
 
 
 def _run_curve(args: Namespace, todo: Sequence[CellJob]) -> int:
