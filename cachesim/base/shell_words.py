@@ -57,6 +57,27 @@ def shell_words(text: str, start: int) -> list[ShellWord]:
     return reader.words
 
 
+def shell_commands(text: str, start: int) -> list[list[ShellWord]]:
+    """Return the words of each command in a list of commands (``a && b; c``) that begins at a character of a text. A
+    command has the words of exported variables of those before it. Raise BadInput."""
+    reader = _Reader(text, start, is_list=True)
+    while reader.at < len(text):
+        reader.step()
+    reader.end_word()
+    return [words for words in (*reader.ended, reader.words) if words] or [[]]
+
+
+def command_lists(text: str) -> list[list[ShellWord]]:
+    """Return the words of the commands in a text: one as ``command_words`` reads it, or a list of commands. Raise
+    BadInput."""
+    if len(text) > LONGEST or _KEY.match(text) or text.lstrip()[:1] in ("[", "-"):
+        return [command_words(text)]
+    found = shell_commands(text.rstrip(), len(text) - len(text.lstrip()))
+    if sum(map(len, found)) > MOST_WORDS:
+        raise BadInput(f"command line: more than {MOST_WORDS:,} words")
+    return found
+
+
 def command_words(text: str) -> list[ShellWord]:
     """Return the words of a command line, or of the value of ``command:`` in a compose file: a string, a list in
     brackets, or a list with a dash before each item. Raise BadInput."""
@@ -123,8 +144,10 @@ class _Reader:
     """Position in a text, the words before it, and the word that is being read (None between words). ``values``: texts
     of the variables that lines before this one set."""
 
-    def __init__(self, text: str, start: int) -> None:
+    def __init__(self, text: str, start: int, is_list: bool = False) -> None:
         self.text = text
+        self.is_list = is_list              # several commands are accepted
+        self.ended = list[list[ShellWord]]()
         prompt = _PROMPT.match(text, start)
         self.at = prompt.end() if prompt else start
         self.words: list[ShellWord] = []
@@ -134,6 +157,7 @@ class _Reader:
         self._unset: tuple[str, ...] = ()   # variables whose defaults the word contains
         self.values: dict[str, str] = {}
         self._line = 0                      # number of words before this line
+        self._exported = 0                  # number of words at the beginning that export variables
         self._replaced = 0                  # characters that replaced variables
         self._redirected = 0                # place of a redirection whose file is read next, 0 = none
 
@@ -189,6 +213,11 @@ class _Reader:
             self.at = operator.end()
         elif operator[0] == "|" or (operator[0] in ("&", ";") and is_last):
             self.at = len(self.text)
+        elif self.is_list and operator[0] in ("&&", "||", ";", "&"):
+            self.ended.append(self.words)
+            self.words = [word for word in self.words[: self._exported] if _ASSIGNMENT.fullmatch(word.text)]
+            self._line = self._exported = len(self.words)
+            self.at = operator.end()
         else:
             raise BadInput(f"command line at character {self.at + 1}: {quoted(operator[0])} is shell syntax",
                            hint="paste the command of the server alone")  # fmt: skip
@@ -240,6 +269,8 @@ class _Reader:
         if not is_exported:
             del self.words[-len(set_here) :]
             self._line = len(self.words)
+        elif self._exported + len(line) == len(self.words):
+            self._exported = len(self.words)
         return True
 
     def _literal(self, is_quoted: bool = False) -> None:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.shell_words import LONGEST, ShellWord, command_words, shell_words
+from cachesim.base.shell_words import LONGEST, ShellWord, command_lists, command_words, shell_commands, shell_words
 
 _UNIT = re.compile(r"^[ \t]*(?:ExecStart|Environment)=[@:+!-]*", re.MULTILINE)
 _EXEC = re.compile(r"^[ \t]*ExecStart=", re.MULTILINE)
@@ -61,8 +61,8 @@ def start_commands(text: str) -> list[list[ShellWord]]:
     elif _STARTS.search(text):
         found = [_dockerfile_words(text)]
     else:
-        found = [words for words in map(Container.words, _containers(text)) if words] or [command_words(text)]
-    return [_unwrapped(words, text) for words in found]
+        found = [words for words in map(Container.words, _containers(text)) if words] or command_lists(text)
+    return [inner for words in found for inner in _unwrapped(words, text)]
 
 
 def _unit_words(text: str) -> list[ShellWord]:
@@ -216,15 +216,15 @@ def _items(text: str, start: int, stop: int) -> Iterator[ShellWord]:
             yield from _placed(f"- {item.strip()}", start + dash.end() - 2)
 
 
-def _unwrapped(words: Sequence[ShellWord], text: str) -> list[ShellWord]:
-    """Return the words with the text of ``sh -c`` in its place."""
+def _unwrapped(words: Sequence[ShellWord], text: str) -> list[list[ShellWord]]:
+    """Return the words with the text of ``sh -c`` in its place, once for each of its commands."""
     for at in range(len(words) - 2):
         shell, flag, inner = words[at : at + 3]
         if _SHELL.fullmatch(shell.text) and _FLAG_C.fullmatch(flag.text):
             is_quoted = text[inner.place - 1 : inner.place] in ("'", '"')
             begin = inner.place if is_quoted else inner.place - 1
-            return [*words[:at], *shell_words(" " * begin + inner.text, begin)]
-    return list(words)
+            return [[*words[:at], *command] for command in shell_commands(" " * begin + inner.text, begin)]
+    return [list(words)]
 
 
 __all__ = ["start_commands"]

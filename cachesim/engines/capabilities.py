@@ -56,7 +56,7 @@ class Flag(NamedTuple):
     read: Callable[[str], Option | Mapping[str, Option]] | None = None
     # command-line words for all options, None = first spelling and value
     write: Callable[[Mapping[str, Option]], list[str]] | None = None
-    most: int = 1                              # largest number of a share or ratio
+    most: int = 1                              # largest number of a share or ratio, or of an integer of bytes
     unwritten: Option | None = None            # value omitted on a command line
     request: bool = False                      # on a command line: default of the request field of this name
     governs: str = ""                          # rule families that it governs, such as `LC-DECODE LC-TASK`
@@ -141,6 +141,19 @@ class SizesOption(NamedTuple):
     unsized: str
 
 
+class DeviceOption(NamedTuple):
+    """The option ``name`` for the memory of the device, from which the server chooses the option ``decides``.
+    ``smallest``: the devices whose value holds without it, in words; ``kind``: another option that depends on the kind
+    of device ("" = none), ``kinds``: its values in words, ``unless``: argument that determines it, too."""
+
+    name: str
+    decides: str
+    smallest: str
+    kind: str = ""
+    kinds: str = ""
+    unless: str = ""
+
+
 class RequestSize(NamedTuple):
     """Tokens of a request: its prompt, and the answer at its longest."""
 
@@ -148,12 +161,20 @@ class RequestSize(NamedTuple):
     answer: int
 
 
+class AssumedSizes(NamedTuple):
+    """Sizes of a pool that are assumed. ``cap``: the memory that limits them, "" = they hold all requests."""
+
+    options: Mapping[str, Option]
+    cap: str = ""
+
+
 class AssumedPool(NamedTuple):
     """The pool of a server that derives its size from the free memory of its device. ``fit``: from the layers of the
     model, the options given and all requests, the sizes that are not given, so large that they refuse and evict
-    nothing; {} if the options determine them. ``log``: what the server's log calls the real size."""
+    nothing, but not larger than the device; without options if those given determine them. ``log``: what the server's
+    log calls the real size."""
 
-    fit: Callable[[str, Mapping[str, Any], Sequence[RequestSize]], Mapping[str, Option]]
+    fit: Callable[[str, Mapping[str, Any], Sequence[RequestSize]], AssumedSizes]
     log: str
 
 
@@ -226,6 +247,7 @@ class Manual:
     # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
     window_pools: frozenset[str] | None = None
     route: str = ""  # policy with which the engine's own front end chooses the replica of a request, "" = it has none
+    device: DeviceOption | None = None  # memory of the device, None = it decides nothing
     assumed: AssumedPool | None = None  # sizes of the pool that options leave to the memory of the device, None = none
     sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision
     context: ContextOption | None = None  # option for the context size, None = none

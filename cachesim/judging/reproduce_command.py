@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from rich.text import Text
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.layout import SCREEN
-from cachesim.engines.capabilities import Flag, Manual, Option
+from cachesim.engines.capabilities import AssumedSizes, Flag, Manual, Option
 from cachesim.engines.registry import engine_named, engine_of, rules_of
 from cachesim.engines.rule_files import profile_argument
 from cachesim.scenarios.from_notation import from_line
@@ -23,27 +23,30 @@ from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import in_force, spoken
 from cachesim.scenarios.request_spec import with_word_names, words_named
 from cachesim.scenarios.schema import Scenario
-from cachesim.scenarios.server_settings import assumed_options
+from cachesim.scenarios.server_settings import assumed_sizes
 
 SHORT = 4              # characters of a short spelling, such as -kvu
-NOTHING: Mapping[str, Option] = MappingProxyType({})
+NOTHING = AssumedSizes(MappingProxyType({}))
 Data = dict[str, Any]
 
 
-def flags_data(profile: str, given: Mapping[str, Option], assumed: Mapping[str, Option] = NOTHING) -> Data:
+def flags_data(profile: str, given: Mapping[str, Option], assumed: AssumedSizes = NOTHING) -> Data:
     """Return the flags of a server. ``default``: the flags that every report names, as far as they have the default of
     this version; ``set``: all other flags; ``derived``: lines on what the server derives from them; ``assumed``: sizes
-    of the pool that are not given. Raise BadInput for an unknown profile."""
+    of the pool that are not given; ``assumed_cap``: the memory that limits these. Raise BadInput for an unknown
+    profile."""
     engine = engine_of(profile)
     manual = engine.manual
     own, now = in_force({}, profile), in_force(given, profile)
     return {
         "default": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
-                    if flag.name in manual.headline and now[flag.name] == own[flag.name] and flag.name not in assumed],
+                    if flag.name in manual.headline and now[flag.name] == own[flag.name]
+                    and not (flag.resolved and flag.name not in given)],
         "set": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
                 if now[flag.name] != own[flag.name]],
         "derived": [*engine.derived(rules_of(profile), given)],
-        "assumed": _texts(assumed, manual),
+        "assumed": _texts(assumed.options, manual),
+        "assumed_cap": assumed.cap,
     }  # fmt: skip
 
 
@@ -52,21 +55,33 @@ def _texts(given: Mapping[str, Option], manual: Manual) -> list[str]:
     return [flag_text(flag, given[flag.name], {}) for flag in manual.flags if flag.name in given]
 
 
-def assumed_flags(scenario: Scenario) -> list[str]:
-    """Return the assumed sizes of the pool of a scenario's server, in its spelling. Raise BadInput."""
-    return _texts(assumed_options(scenario), engine_named(scenario.engine).manual)
+class AssumedFlags(NamedTuple):
+    """Assumed sizes of a pool in the spelling of the server. ``cap``: the memory that limits them, "" = they hold all
+    requests."""
+
+    flags: Sequence[str]
+    cap: str
+
+
+def assumed_flags(scenario: Scenario) -> AssumedFlags:
+    """Return the assumed sizes of the pool of a scenario's server. Raise BadInput."""
+    found = assumed_sizes(scenario)
+    return AssumedFlags(_texts(found.options, engine_named(scenario.engine).manual), found.cap)
 
 
 def flags_line(data: Data) -> list[Text]:
     """Return ``flags: -b 2048 -ub 512; set: -c 4096`` as a list of a line, without empty parts, the line of what is
     assumed, and the derived lines; [] without flags."""
     parts = [f"{name}: {' '.join(data[key])}" for name, key in (("flags", "default"), ("set", "set")) if data[key]]
-    assumed = [Text(assumption(data["assumed"]))] if data["assumed"] else []
+    assumed = [Text(assumption(data["assumed"], data["assumed_cap"]))] if data["assumed"] else []
     return [*([Text("; ".join(parts), "dim")] if parts else []), *assumed, *map(Text, data["derived"])]
 
 
-def assumption(flags: Sequence[str]) -> str:
-    """Return the line about the assumed sizes of a pool, each of which its flag sets."""
+def assumption(flags: Sequence[str], cap: str = "") -> str:
+    """Return the line about the assumed sizes of a pool, each of which its flag sets. ``cap``: the memory that limits
+    them."""
+    if cap:
+        return f"assumed: {' '.join(flags)}, all of {cap}; the real server's pool is smaller"
     return f"assumed: {' '.join(flags)}, a pool that holds all requests here; the real server's is not known"
 
 

@@ -21,7 +21,7 @@ from cachesim.judging.reproduce_command import flags_data
 from cachesim.judging.request_events import group_of
 from cachesim.judging.verdict_text import verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Lives, Step
-from cachesim.scenarios.server_settings import assumed_options
+from cachesim.scenarios.server_settings import assumed_sizes
 
 SCHEMA = 3                   # version of the JSON form of runs: of `run`, `why` and `diff`
 
@@ -48,7 +48,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "model": run.scenario.model,
         "profile": run.profile,
         "mode": run.mode,
-        "flags": flags_data(run.profile, run.scenario.server, assumed_options(run.scenario)),
+        "flags": flags_data(run.profile, run.scenario.server, assumed_sizes(run.scenario)),
         "holds": run.verdict.equal_cold,
         "not_run": run.not_run,
         "limit": run.limit,

@@ -22,7 +22,7 @@ from cachesim.judging.setting_text import settings_data
 from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence
 from cachesim.scenarios.real_builds import real_builds, seen_text
-from cachesim.scenarios.server_settings import assumed_options
+from cachesim.scenarios.server_settings import assumed_sizes
 
 
 def why_data(
@@ -47,7 +47,7 @@ def why_data(
         "request_why": step.why,
         "real_builds": seen_text(real_builds(run.scenario.id)),
         "profile": run.profile,
-        "flags": flags_data(run.profile, run.scenario.server, assumed_options(run.scenario)),
+        "flags": flags_data(run.profile, run.scenario.server, assumed_sizes(run.scenario)),
         "request": number,
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),

@@ -152,8 +152,9 @@ def _number(flag: Flag, value: object) -> int:
         raise BadInput(f"{flag.name} must be an integer, not {quoted(value)}")
     if value == flag.open:
         return value
-    if not flag.least <= value <= HIGHEST:
-        raise BadInput(f"{flag.name} is {quoted(value)}, it must lie between {flag.least} and {HIGHEST}")
+    highest = max(HIGHEST, flag.most)
+    if not flag.least <= value <= highest:
+        raise BadInput(f"{flag.name} is {quoted(value)}, it must lie between {flag.least} and {highest}")
     if flag.limit is not None:
         flag.limit.check(value, flag.name)
     return value

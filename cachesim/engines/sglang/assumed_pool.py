@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
-from cachesim.engines.capabilities import AssumedPool, Option, RequestSize
+from cachesim.engines.capabilities import AssumedPool, AssumedSizes, Option, RequestSize
 from cachesim.engines.sglang.flags import UNSET_STATES, UNSET_TOKENS, Options, options
 from cachesim.engines.sglang.sparse_models import forced_page, served_model
 from cachesim.engines.shared.size_formulas import split_sizes
@@ -16,12 +16,16 @@ STATES = 8                # states of a request beside those that its chunks and
 RESERVED_PAGES = 4        # pages that no request can use, and unfinished ones
 
 
-def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -> Mapping[str, Option]:
-    """Return the sizes that are not given, so large that no request waits for slots and nothing is evicted; {} if
-    ``pool_gib`` determines them. Raise BadInput."""
+def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -> AssumedSizes:
+    """Return the sizes that are not given, so large that no request waits for slots and nothing is evicted; none if
+    ``pool_gib`` determines them; not more rows than the device holds. Raise BadInput."""
+    from cachesim.engines.sglang.history import LINE
+    from cachesim.engines.sglang.pool_sizes import device_share, most_sizes
+    from cachesim.engines.sglang.profiles import PROFILES
+
     opts = options(given)
     if opts.pool_gib:
-        return {}
+        return AssumedSizes({})
     forced = forced_page(served_model(opts.real_model)) if opts.real_model else 0
     opts = replace(opts, page_size=forced or opts.page_size)
     spec = parse(split_sizes(model)[0])
@@ -30,7 +34,10 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
         found["max_total_tokens"] = _rounded(_rows(opts, spec, requests), UNSET_TOKENS)
     if "max_mamba_cache_size" not in given and any(layer.recurrence for layer in spec.layers):
         found["max_mamba_cache_size"] = _rounded(_states(opts, requests), UNSET_STATES)
-    return found
+    most = most_sizes(PROFILES[LINE[-1]], replace(opts, page_size=forced or opts.page_size))
+    if most is not None and int(found.get("max_total_tokens", 0)) > most.rows > 0:
+        return AssumedSizes({**found, "max_total_tokens": most.rows}, device_share(opts))
+    return AssumedSizes(found)
 
 
 def _rows(opts: Options, spec: Spec, requests: Sequence[RequestSize]) -> int:

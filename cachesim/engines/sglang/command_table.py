@@ -7,12 +7,14 @@ Source: SGLang 0.5.9, 0.5.20 and 0.5.23 (PyPI) python/sglang/srt/server_args.py 
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import quoted
+from cachesim.engines.sglang.flags import BYTES
 from cachesim.engines.shared.command_table import (
     AllowedSizes,
     CommandTable,
+    LoggedSize,
     ParsedArgument,
     Reader,
     read_human_integer,
@@ -23,6 +25,7 @@ from cachesim.engines.shared.command_table import (
 
 OPTIONS = """
 1 --chunked-prefill-size
+1 --context-length
 0 --disable-overlap-schedule
 0 --disable-radix-cache
 0 --enable-hicache >=0.5.23
@@ -35,7 +38,9 @@ OPTIONS = """
 1 --mamba-scheduler-strategy <=0.5.9
 j --json-model-override-args
 1 --mamba-track-interval
+1 --kv-cache-dtype
 1 --max-mamba-cache-size
+1 --mem-fraction-static
 1 --max-prefill-tokens
 1 --max-running-requests
 1 --max-total-tokens
@@ -51,6 +56,7 @@ j --json-model-override-args
 1 --speculative-num-steps
 0 --strip-thinking-cache >=0.5.20
 1 --swa-full-tokens-ratio
+1 --tensor-parallel-size --tp-size
 """
 
 MODELS = """
@@ -59,23 +65,44 @@ MODELS = """
 
 SIZES = """
 1 --cpu-offload-gb
+1 --cuda-graph-backend-decode >=0.5.20
+1 --cuda-graph-backend-prefill >=0.5.20
++ --cuda-graph-bs <=0.5.9
++ --cuda-graph-bs-decode >=0.5.20
++ --cuda-graph-bs-prefill >=0.5.20
+j --cuda-graph-config >=0.5.20
+1 --cuda-graph-max-bs <=0.5.9
+1 --cuda-graph-max-bs-decode >=0.5.20
+1 --cuda-graph-max-bs-prefill >=0.5.20
+1 --cuda-graph-prefill-max-context --context-bucket >=0.5.23
+1 --cuda-graph-tc-compiler >=0.5.20 <=0.5.20
+0 --disable-cuda-graph
+0 --disable-cuda-graph-padding
+0 --disable-decode-cuda-graph >=0.5.20
+0 --disable-prefill-cuda-graph >=0.5.20
 1 --dsa-decode-backend >=0.5.20
 1 --dsa-prefill-backend >=0.5.20
 1 --dsv4-attn-backend >=0.5.20
 1 --dtype =auto =half =float16 =bfloat16
 0 --enable-deepseek-v4-fp4-indexer >=0.5.20
-1 --kv-cache-dtype =auto
+0 --enable-lora
+0 --enable-piecewise-cuda-graph <=0.5.9
+0 --enable-torch-compile
 1 --mamba-ssm-dtype
-1 --mem-fraction-static
+1 --max-lora-rank
 1 --nsa-decode-backend <=0.5.9
 1 --nsa-prefill-backend <=0.5.9
+1 --piecewise-cuda-graph-compiler <=0.5.9
+1 --piecewise-cuda-graph-max-tokens <=0.5.9
++ --piecewise-cuda-graph-tokens <=0.5.9
+1 --quantization
 1 --speculative-draft-kv-cache-dtype >=0.5.20
-1 --tensor-parallel-size --tp-size =1
+1 --speculative-draft-model-quantization
+1 --torch-compile-max-bs
 """
 
 LIMITS = """
 0 --allow-auto-truncate
-1 --context-length
 1 --max-loaded-loras
 1 --max-loras-per-batch
 1 --max-queued-requests
@@ -167,18 +194,7 @@ WITHOUT_EFFECT = """
 1 --constrained-json-whitespace-pattern
 1 --cp-strategy >=0.5.20
 1 --crash-dump-folder
-1 --cuda-graph-backend-decode >=0.5.20
-1 --cuda-graph-backend-prefill >=0.5.20
-+ --cuda-graph-bs <=0.5.9
-+ --cuda-graph-bs-decode >=0.5.20
-+ --cuda-graph-bs-prefill >=0.5.20
-j --cuda-graph-config >=0.5.20
-1 --cuda-graph-max-bs <=0.5.9
-1 --cuda-graph-max-bs-decode >=0.5.20
-1 --cuda-graph-max-bs-prefill >=0.5.20
 1 --cuda-graph-max-seq-len-prefill >=0.5.23
-1 --cuda-graph-prefill-max-context --context-bucket >=0.5.23
-1 --cuda-graph-tc-compiler >=0.5.20 <=0.5.20
 1 --custom-sigquit-handler <=0.5.9
 * --custom-weight-loader
 1 --dcp-comm-backend >=0.5.20
@@ -207,16 +223,12 @@ j --default-chat-template-kwargs >=0.5.20
 0 --disable-aiter-allreduce-fusion-in-prefill >=0.5.23
 0 --disable-attn-tp-gather >=0.5.20
 0 --disable-chunked-prefix-cache
-0 --disable-cuda-graph
-0 --disable-cuda-graph-padding
 0 --disable-custom-all-reduce
-0 --disable-decode-cuda-graph >=0.5.20
 0 --disable-fast-image-processor
 0 --disable-flashinfer-autotune
 0 --disable-flashinfer-cutlass-moe-fp4-allgather
 0 --disable-hicache-numa-detect <=0.5.9
 0 --disable-outlines-disk-cache
-0 --disable-prefill-cuda-graph >=0.5.20
 0 --disable-priority-preemption >=0.5.20
 0 --disable-shared-experts-fusion
 0 --disable-tokenizer-batch-decode
@@ -286,7 +298,6 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-layerwise-nvtx-marker
 0 --enable-lean-attention >=0.5.20
 0 --enable-linker-mla-dedup >=0.5.23
-0 --enable-lora
 0 --enable-lora-overlap-loading
 0 --enable-mamba-cache-stochastic-rounding >=0.5.20
 0 --enable-megamoe-for-layernorm-sp >=0.5.23
@@ -305,7 +316,6 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-page-major-kv-layout >=0.5.20
 0 --enable-paged-experts >=0.5.23
 0 --enable-pd-role-switch >=0.5.23
-0 --enable-piecewise-cuda-graph <=0.5.9
 0 --enable-precise-embedding-interpolation
 0 --enable-prefix-mm-cache
 0 --enable-profile-cuda-graph
@@ -324,7 +334,6 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-symm-mem
 0 --enable-tf32-matmul >=0.5.20
 0 --enable-tokenizer-batch-encode
-0 --enable-torch-compile
 0 --enable-torch-compile-debug-mode
 0 --enable-torch-symm-mem
 0 --enable-tp-lm-head-all-to-all --no-enable-tp-lm-head-all-to-all >=0.5.20
@@ -434,7 +443,6 @@ j --limit-mm-data-per-request
 1 --mamba-cache-philox-rounds >=0.5.20
 1 --max-ep-size >=0.5.20
 1 --max-lora-chunk-size
-1 --max-lora-rank
 1 --media-url-max-file-size-mb >=0.5.20
 0 --mlx-enable-sampling >=0.5.20
 1 --mm-attention-backend
@@ -483,9 +491,6 @@ j --msprobe-dump-config >=0.5.20
 1 --otlp-traces-endpoint
 1 --paged-experts-num-resident >=0.5.23
 1 --pdmux-config-path
-1 --piecewise-cuda-graph-compiler <=0.5.9
-1 --piecewise-cuda-graph-max-tokens <=0.5.9
-+ --piecewise-cuda-graph-tokens <=0.5.9
 1 --ple-offload-backend >=0.5.20
 1 --ple-offload-dir >=0.5.20
 0 --ple-offload-embedding --no-ple-offload-embedding >=0.5.20
@@ -506,7 +511,6 @@ j --preferred-sampling-params
 1 --priority-scheduling-preemption-threshold
 + --prompt-tokens-buckets
 1 --qsa-indexer-dtype >=0.5.23
-1 --quantization
 1 --quantization-param-path
 0 --quantize-and-serve
 1 --random-seed
@@ -547,7 +551,6 @@ j --preferred-sampling-params
 1 --speculative-domino-candidate-pool-size >=0.5.20
 1 --speculative-draft-load-format
 1 --speculative-draft-model-path --speculative-draft-model
-1 --speculative-draft-model-quantization
 1 --speculative-draft-model-revision
 1 --speculative-dsa-topk-backend >=0.5.20
 0 --speculative-dspark-align-verify-tokens-to-graph-tier >=0.5.20
@@ -589,7 +592,6 @@ j --preferred-sampling-params
 1 --tokenizer-worker-num
 1 --tool-call-parser
 1 --tool-server
-1 --torch-compile-max-bs
 j --torchao-config <=0.5.9
 1 --trace-modules >=0.5.20
 1 --triton-attention-num-kv-splits
@@ -618,6 +620,17 @@ j --watermark-config >=0.5.23
 
 DRAFTERS = {"EAGLE": "EAGLE", "EAGLE3": "EAGLE", "NEXTN": "EAGLE", "NGRAM": "NGRAM"}
 """Algorithm of drafts -> the option here: those of the EAGLE family compare prefixes as pairs of tokens."""
+
+
+def read_overrides(value: Any) -> ParsedArgument:
+    """Read changes of the model's configuration: other positions change its context. Raise BadInput."""
+    found = read_model_overrides(value)
+    return found._replace(options={"allow_longer_context": True}) if found.ignored else found
+
+
+def read_row_type(text: str) -> ParsedArgument:
+    """Read the type of the rows: an unknown one changes the size of the pool alone."""
+    return ParsedArgument({"kv_cache_dtype": text}) if text in BYTES else ParsedArgument(limits=(text,))
 
 
 def read_algorithm(text: str) -> ParsedArgument:
@@ -690,7 +703,8 @@ COMMAND_TABLE = CommandTable(
     images=("sglang",),
     readers={
         "--device": read_device,
-        "--json-model-override-args": read_model_overrides,
+        "--json-model-override-args": read_overrides,
+        "--kv-cache-dtype": read_row_type,
         "--speculative-algorithm": read_algorithm,
         "--attention-backend": backend_reader({**LATENT, **ANY_USE}),
         "--decode-attention-backend": backend_reader({**LATENT, **ANY_USE}),
@@ -710,4 +724,13 @@ COMMAND_TABLE = CommandTable(
     options_file="--config",
     sized="max_total_tokens",
     variables=("SGLANG_", "SGL_"),
+    logged=(
+        LoggedSize(r"\bKV Cache is allocated\.[^\n]*? #tokens: (\d+)\b", "max_total_tokens"),
+        LoggedSize(r"\bmax_total_num_tokens=(\d+)\b", "max_total_tokens"),
+        LoggedSize(r"\bmax_total_num_tokens=\d+, chunked_prefill_size=(\d+)\b", "chunked_prefill_size"),
+        LoggedSize(r"\bmax_total_num_tokens=\d+[^\n]*?, max_running_requests=(\d+)\b", "max_running_requests"),
+        LoggedSize(r"\bmax_total_num_tokens=\d+[^\n]*?, context_len=(\d+)\b", "context_len"),
+        LoggedSize(r"\bMamba Cache is allocated\. max_mamba_cache_size: (\d+)\b", "max_mamba_cache_size"),
+    ),
+    switches={"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "allow_longer_context"},
 )  # fmt: skip

@@ -23,15 +23,35 @@ from cachesim.engines.shared.engine_face import (
     serve_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.model import Spec
 
 
 def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
-    """Return the sizes that the release derives at its start from the given options."""
-    from cachesim.engines.sglang.pool_sizes import derived_sizes
+    """Return the sizes and defaults that the release derives at its start from the given options."""
+    from cachesim.engines.sglang.pool_sizes import derived_pool, derived_sizes
     from cachesim.engines.sglang.profiles.rule_table import Rules
+    from cachesim.engines.sglang.start_options import derived_defaults, with_defaults
 
     assert isinstance(rules, Rules)
-    return derived_sizes(rules, options({**rules.defaults, **given}))
+    opts = options(with_defaults(rules, {**rules.defaults, **given}))
+    pool = [] if "max_total_tokens" in given else derived_pool(rules, opts)
+    return [*derived_sizes(rules, opts), *pool, *derived_defaults(rules, given)]
+
+
+def _resolved(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options with the defaults that the release chooses at its start, from its model and device."""
+    from cachesim.engines.sglang.profiles.rule_table import Rules
+    from cachesim.engines.sglang.start_options import with_defaults
+
+    assert isinstance(rules, Rules)
+    return with_defaults(rules, given)
+
+
+def _check_start(rules: RuleSet, model: str, given: Mapping[str, Any]) -> None:
+    """Raise BadInput for a context above that of the model."""
+    from cachesim.engines.sglang.start_options import check_context
+
+    check_context(given)
 
 
 def layout(model: str, rules: RuleSet) -> Layout:
@@ -49,12 +69,13 @@ def layout(model: str, rules: RuleSet) -> Layout:
 PACKAGE = __name__.rpartition(".")[0]
 PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, layout), say=say_of(PACKAGE),
+    "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, layout, _resolved), say=say_of(PACKAGE),
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
     line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     capacity=capacity_of(PACKAGE),
     command=command_of(PACKAGE),
     derived=_derived,
+    check_start=_check_start,
     chat_bodies=bodies_of(PACKAGE),
     words=r"\bradix\b|#(cached|new)-(token|seq)|\bhicache\b|token_to_kv_pool|\bretract|kv cache pool is full|"
           r"\bprefill batch\b|mem_fraction_static|\bmamba usage\b|\bswa token usage\b",

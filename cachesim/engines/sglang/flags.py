@@ -13,11 +13,14 @@ from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.rules.tree import PRIORITIES
 from cachesim.engines.shared.flags import flag, flags_of, options_of
+from cachesim.engines.shared.size_formulas import F16
 
 AUTO = "auto"
 UNBUFFERED = "no_buffer"
 BUFFERED = "extra_buffer"
 LAZY = "extra_buffer_lazy"
+BYTES: Mapping[str, int] = {"auto": F16, "bfloat16": F16, "bf16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
+"""Type of the rows -> bytes of a number."""
 UNSET_TOKENS = 4096
 UNSET_STATES = 64
 UNSET_REQUESTS = 0
@@ -47,8 +50,29 @@ class Options:
         UNSET_REQUESTS, "--max-running-requests", least=0, open=0,
         help="Requests that run at a time, as far as tokens and states of the pools allow; 0 = the server derives it: "
              "2048 to 4096, with drafts 48.")
-    chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="SG-SCHED-CHUNK",
-        tries=(512, 2048, 8192), help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
+    context_len: int = flag(
+        0, "--context-length", open=0, tokens=True, resolved=True,
+        help="Most tokens of a request; 0 = as many as the pool has room for. By default the length of the real model, "
+             "if it is known.")
+    allow_longer_context: bool = flag(
+        False, help="The server starts with a context above the model's own (SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN)"
+                    ", or other flags change that.")
+    device_memory: int = flag(
+        0, least=0, affects="SG-SCHED-CHUNK",
+        help="Memory of the device [GiB], from which the server chooses the size of a chunk; 0 = less than 20. An "
+             "assumed pool is not larger.")
+    mem_fraction_static: float = flag(
+        1.0, "--mem-fraction-static",
+        help="Share of device_memory for weights and pools. Without it, the share is not computed, and the assumed "
+             "pool is at most the whole device.")
+    tensor_parallel_size: int = flag(
+        1, "--tensor-parallel-size", "--tp-size", "--tp", least=1,
+        help="Devices that share the heads and states of a layer.")
+    kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", choices=(*BYTES,), help="Type of the rows.")
+    chunked_prefill_size: int = flag(
+        2048, "--chunked-prefill-size", least=-1, tokens=True, resolved=True, governs="SG-SCHED-CHUNK",
+        tries=(512, 2048, 8192),
+        help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts. By default by device_memory.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,
         help="Most tokens of prompts that one step evaluates.")
     schedule_policy: str = flag("fcfs", "--schedule-policy", choices=tuple(ORDERS), governs="SG-QUEUE-ORDER",
@@ -116,8 +140,7 @@ class Options:
 FLAGS = flags_of(Options)
 
 IGNORED: Mapping[str, int] = {
-    "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
-    "--trust-remote-code": 0,
+    "--model-path": 1, "--host": 1, "--port": 1, "--attention-backend": 1, "--log-level": 1, "--trust-remote-code": 0,
 }  # fmt: skip
 """Flags without influence on the modelled decisions, and the number of values that follow each."""
 

@@ -8,6 +8,7 @@ from typing import Any, Mapping
 from cachesim.engines.capabilities import (
     MOST_DRAWN_BATCHES,
     Capacity,
+    DeviceOption,
     DrawnServer,
     Field,
     Manual,
@@ -121,6 +122,10 @@ MANUAL = Manual(
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
     route="prefix",
+    device=DeviceOption(
+        "device_memory", "chunked_prefill_size", "less than 20 GiB", kind="page_size",
+        kinds="1, unless the device is a B200, GB200 or B300, on which pages have 64 tokens (--page-size 64)",
+        unless="--attention-backend"),
     assumed=ASSUMED, silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
     headline=("page_size", "max_total_tokens"), tries=TRIES, capacities=CAPACITIES, known=KNOWN, stand_ins=STAND_INS,
     model_options=MODEL_OPTIONS, window_pools=WINDOW_POOLS,

@@ -11,16 +11,11 @@ from typing import Iterator
 
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED, options
-from cachesim.engines.sglang.pool_sizes import PoolSizes, pool_sizes, pooled, resolved, stand_in, state_slot
+from cachesim.engines.sglang.pool_sizes import PoolSizes, pool_sizes, pooled, resolved, row_slot, stand_in, state_slot
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.sparse_models import check_derived
-from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
+from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.size_formulas import F16
-
-BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
-"""Type of the rows -> bytes of a number."""
-FLAGS = (row_type(BYTES),)
 
 ROWS = "slots of rows"
 WINDOWS = "slots of windows"
@@ -35,11 +30,10 @@ def slots_in(ask: MemoryQuestion, model: RealModel) -> PoolSizes:
     assert isinstance(ask.rules, Rules)
     if not (model.full or model.windows or model.states):
         return PoolSizes(rows=0, windows=0, states=0, requests=0)
-    own = {flag.name for flag in FLAGS}
-    opts = options({name: value for name, value in ask.options.items() if name not in own})
+    opts = options(ask.options)
     started = resolved(ask.rules, replace(opts, real_model="", pool_gib=0.0), stand_in(model))
     asked = replace(started, max_running_requests=opts.max_running_requests)
-    return pool_sizes(ask.rules, model, asked, ask.room, width=BYTES[ask.options["kv_cache_dtype"]])
+    return pool_sizes(ask.rules, model, asked, ask.room)
 
 
 def use(ask: MemoryQuestion) -> MemoryUse:
@@ -47,22 +41,20 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     host memory, for which the room is not meant. Raise BadInput."""
     model = pooled(ask.model)
     check_derived(model)
-    options = ask.options
-    width = BYTES[options["kv_cache_dtype"]]
-    full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
-    state = state_slot(model)
-    tokens = options["max_total_tokens"]
-    given = (tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
-             options["max_mamba_cache_size"])  # fmt: skip
+    opts = options(ask.options)
+    full, window = (sum(row_slot(one, opts) for one in of) for of in (model.full, model.windows))
+    state = state_slot(model, opts.tensor_parallel_size)
+    tokens = opts.max_total_tokens
+    given = (tokens, opts.swa_tokens or int(tokens * opts.swa_full_tokens_ratio), opts.max_mamba_cache_size)
     if ask.room:
         sizes = slots_in(ask, model)
         given = (sizes.rows if full else 0, sizes.windows if full else sizes.rows, sizes.states)
     slots = zip((ROWS, WINDOWS, STATES), (full, window, state), given, strict=True)
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
     pool = {part.name: part.number for part in parts}
-    if options["enable_hierarchical_cache"] and not ask.room:
+    if opts.enable_hierarchical_cache and not ask.room:
         assert isinstance(ask.rules, Rules)
-        copies = ask.rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
+        copies = ask.rules.host_slots(tokens, opts.hicache_ratio, opts.page_size)
         parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
     return MemoryUse(full, window, state, checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
@@ -86,4 +78,4 @@ def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Opti
 
 AGENTS = AgentForms(("python3", "-m", "sglang.launch_server", "--model-path"), agent_settings, unit=16,
                     filled=("max_total_tokens", "max_mamba_cache_size"))  # fmt: skip
-FORMS = MemoryForms(use, FLAGS, {"max_mamba_cache_size": (1, 4), "max_total_tokens": (1, 4)}, AGENTS)
+FORMS = MemoryForms(use, (), {"max_mamba_cache_size": (1, 4), "max_total_tokens": (1, 4)}, AGENTS, kinds="DIB")

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.engines.sglang.flags import AUTO, BUFFERED, LAZY, UNSET_REQUESTS, UNSET_STATES, UNSET_TOKENS, Options
+from cachesim.engines.sglang.flags import (
+    AUTO,
+    BUFFERED,
+    BYTES,
+    LAZY,
+    UNSET_REQUESTS,
+    UNSET_STATES,
+    UNSET_TOKENS,
+    Options,
+)
 from cachesim.engines.sglang.flags import UNBUFFERED as RUNNING
 from cachesim.engines.sglang.sparse_models import check_derived, forced_page, served_model
 from cachesim.engines.shared.known_models import plain
@@ -82,7 +91,7 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
 def _requests_at_a_time(rules: Rules, opts: Options, model: RealModel | None, has_states: bool) -> int:
     """Return the requests that run at a time in pools of the sizes of the options. Raise BadInput if the server does
     not start with them."""
-    context = model.context if model else 0
+    context = opts.context_len or (model.context if model else 0)
     states = opts.max_mamba_cache_size if has_states else None
     found = most_requests(rules, opts, tokens=opts.max_total_tokens, states=states, context=context)
     if found < 1:
@@ -149,14 +158,14 @@ def states_per_request(rules: Rules, opts: Options) -> int:
     return PER_REQUEST + tracked
 
 
-def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int, width: int = F16) -> PoolSizes:
-    """Return the sizes of the pools that so much memory [bytes] holds; a smaller number of the options is kept.
-    ``width``: bytes of a number in a row."""
+def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int) -> PoolSizes:
+    """Return the sizes of the pools that so much memory [bytes] of a device holds; a smaller number of the options is
+    kept. Raise BadInput if the devices cannot share the states."""
     drafts = opts.speculative_num_steps + 1 if opts.speculative_algorithm else 0
     given = opts.max_mamba_cache_size if opts.max_mamba_cache_size != UNSET_STATES else 0
     states = 0
     if model.states:
-        each = state_slot(model)
+        each = state_slot(model, opts.tensor_parallel_size)
         if opts.disable_radix_cache and not given:
             given = opts.max_running_requests
         states, room = state_slots(
@@ -164,7 +173,7 @@ def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int, width: 
             most=DRAFTING if opts.max_running_requests == UNSET_REQUESTS else opts.max_running_requests,
             per=states_per_request(rules, opts),
         )
-    full, window = (sum(row_slot(one, width) for one in of) for of in (model.full, model.windows))
+    full, window = (sum(row_slot(one, opts) for one in of) for of in (model.full, model.windows))
     ratio = opts.swa_full_tokens_ratio if window and full else 0
     cell = full + ratio * window if full else window
     tokens = max(0, int(room / cell)) if cell else opts.max_total_tokens
@@ -172,7 +181,8 @@ def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int, width: 
         tokens = min(tokens, opts.max_total_tokens)
     tokens = tokens // opts.page_size * opts.page_size
     requests = most_requests(
-        rules, opts, tokens=tokens, states=states if model.states else None, context=model.context
+        rules, opts, tokens=tokens, states=states if model.states else None,
+        context=opts.context_len or model.context,
     )
     return PoolSizes(tokens, int(tokens * ratio) // opts.page_size * opts.page_size, states, requests)
 
@@ -196,15 +206,31 @@ def most_requests(rules: Rules, opts: Options, *, tokens: int, states: int | Non
     return most
 
 
-def row_slot(layer: LayerSize, width: int = F16) -> int:
-    """Return the bytes of a token in a layer, whose numbers have ``width`` bytes."""
-    return (layer.key + layer.value) * width
+LATENT_FP8 = 656            # bytes of a chosen latent row of fp8, with its scales and a part of 2 bytes
+SCALE_OF = 128              # numbers of the key of an index that share a scale
 
 
-def state_slot(model: RealModel) -> int:
-    """Return the bytes of the states of a request in all layers; matrices are F32 unless the model names F16."""
+def row_slot(layer: LayerSize, opts: Options) -> int:
+    """Return the bytes of a token in a layer on a device, which has at least one head: its row, and the key of its
+    index. Source: SGLang mem_cache/kv_cache_configurator.py calculate_mla_kv_cache_dim, 3412,
+    model_executor/pool_configurator.py _compute_cell_size (0.5.23)."""
+    if layer.kind == "I":
+        row = layer.key * F16 if BYTES[opts.kv_cache_dtype] == F16 else LATENT_FP8
+        return row + layer.index_key + layer.index_key // SCALE_OF * F32
+    if layer.kind == "B":
+        return row_slot(layer._replace(kind="A"), opts) + layer.index_key * F16
+    heads = max(1, layer.kv_heads)
+    kept = max(1, heads // opts.tensor_parallel_size)
+    return (layer.key + layer.value) // heads * kept * BYTES[opts.kv_cache_dtype]
+
+
+def state_slot(model: RealModel, devices: int = 1) -> int:
+    """Return the bytes of the states of a request in all layers on one of so many devices; matrices are F32 unless the
+    model names F16. Raise BadInput if the devices cannot share them."""
     width = F16 if model.state_type in ("bfloat16", "float16") else F32
-    return sum(one.conv * F16 + one.matrix * width for one in model.states)
+    if any(one.conv % devices or one.matrix % devices for one in model.states):
+        raise BadInput(f"tensor_parallel_size {devices} does not divide the states of the model")
+    return sum(one.conv // devices * F16 + one.matrix // devices * width for one in model.states)
 
 
 def state_slots(each: int, room: int, *, ratio: float, drafts: int, given: int, most: int, per: int) -> tuple[int, int]:
@@ -241,6 +267,36 @@ def derived_sizes(rules: Rules, opts: Options) -> list[str]:
         slots = ", ".join(f"{number:,} {what}" for number, what in counts if number)
         said.append(f"{name}: slots: {slots}; {found.max_running_requests} requests at a time")
     return said
+
+
+def derived_pool(rules: Rules, opts: Options) -> list[str]:
+    """Return a line about the largest pools that the device can hold, [] if they are not known."""
+    most = most_sizes(rules, opts)
+    if most is None:
+        return []
+    return [f"max_total_tokens at most {most.rows}: all of {device_share(opts)}, of which weights and activations take "
+            "a part"]  # fmt: skip
+
+
+def most_sizes(rules: Rules, opts: Options) -> PoolSizes | None:
+    """Return the sizes of the largest pools that the device can hold beside nothing else, None if its memory or the
+    sizes of the layers are not known. Raise BadInput for an unknown model."""
+    if not opts.real_model or not opts.device_memory or opts.pool_gib:
+        return None
+    model = pooled(served_model(opts.real_model))
+    started = resolved(rules, opts, stand_in(model))
+    asked = replace(started, max_running_requests=opts.max_running_requests)
+    try:
+        check_derived(model)
+        return pool_sizes(rules, model, asked, int(opts.device_memory * opts.mem_fraction_static * GIB))
+    except BadInput:
+        return None
+
+
+def device_share(opts: Options) -> str:
+    """Return the share of the device that weights and pools have, in words."""
+    share = f" x {opts.mem_fraction_static:g}" if opts.mem_fraction_static < 1 else ""
+    return f"{opts.device_memory} GiB{share}"
 
 
 def _capped(rules: Rules, opts: Options, found: Options) -> list[str]:

@@ -19,7 +19,9 @@ class Server(RequestQueue):
 
     rules: Rules
 
-    too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
+    too_long = ("Input length ({n} tokens) exceeds the maximum allowed length ({most} tokens). Use a shorter input or "
+                "enable --allow-auto-truncate.")  # fmt: skip
+    too_long_for_model = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
     def start_memory(self) -> None:
         """Start the scheduler with an empty memory."""
@@ -29,9 +31,17 @@ class Server(RequestQueue):
         self.published_events = self.scheduler.kv_events_publisher
         self.waiting = self.scheduler.waiting_queue
         self.running = self.scheduler.running_batch.reqs
-        self.longest = self.scheduler.max_req_len
+        self.longest = self.scheduler.max_req_input_len
         self.inspection = Inspection(self.context, self.slots, self.unfinished, self.scheduler)
         self.cache_cells = TreeCells(self.context, self.scheduler.tree_cache.tree_core)
+
+    def refusal(self, n: int) -> str:
+        """Return the text that refuses a prompt of ``n`` tokens: of the tokenizer for one that does not fit the
+        context, else of the scheduler."""
+        context = self.context.server_args.context_len
+        if context and n >= context:
+            return self.too_long_for_model.format(n=n, most=context)
+        return super().refusal(n)
 
     def new_row(self, task: ReceivedRequest) -> Req:
         """Return a received request, the next of ``slots``."""

@@ -44,6 +44,11 @@ def forced_page(model: RealModel) -> int:
 
 
 def check_derived(model: RealModel) -> None:
-    """Raise BadInput for a model whose pools are not derived from the memory of the device."""
-    if model.indexed or model.compressed:
-        raise BadInput("pools of layers that choose or compress rows are not derived", hint="--max-total-tokens N")
+    """Raise BadInput for a model whose pools are not derived from the memory of the device: one that compresses rows,
+    and one in which layers use the choice of others, whose indexes the releases store differently."""
+    if model.compressed:
+        raise BadInput("sglang: pools of layers that compress rows are not derived", hint="--max-total-tokens N")
+    chooses = {layer.kind for layer in model.full}
+    if model.indexed and not (chooses == {"I"} and model.arch in CHOOSING) and "B" not in chooses:
+        raise BadInput("sglang: pools of layers that use the choice of others are not derived",
+                       hint="--max-total-tokens N")  # fmt: skip

@@ -78,6 +78,14 @@ class ParsedArgument(NamedTuple):
     allowed: Sequence[AllowedSizes] = ()
 
 
+class LoggedSize(NamedTuple):
+    """A number in the server's log that is the value of an ``option``. ``pattern``: regular expression, whose first
+    group is the number, with or without commas."""
+
+    pattern: str
+    option: str
+
+
 Reader = Callable[[Any], ParsedArgument]
 """Read the value of an argument: its text, or the parsed JSON of an argument with a JSON value. Raises BadInput."""
 
@@ -109,6 +117,8 @@ class CommandTable:
     sized: str = ""                              # option with the size of the pool
     options_file: str = ""                       # argument that names a file of options, "" = no argument does
     variables: tuple[str, ...] = ()              # beginnings of environment variables that the server reads
+    logged: tuple[LoggedSize, ...] = ()          # lines of the server's log that state its sizes
+    switches: Mapping[str, str] = field(default_factory=dict)            # environment variable -> option it switches on
 
     @cached_property
     def names(self) -> Mapping[str, tuple[Argument, ...]]:
@@ -225,6 +235,7 @@ __all__ = [
     "Argument",
     "ArgumentStyle",
     "CommandTable",
+    "LoggedSize",
     "ParsedArgument",
     "Reader",
     "default_table",

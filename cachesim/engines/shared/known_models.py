@@ -104,7 +104,7 @@ MODELS: Mapping[str, KnownModel] = {
         also=("ai21-jamba", "jamba-mini", "ai21-jamba-mini"), unverified=("jamba-mini", "ai21-jamba-mini")),
     "lfm2-1.2b": KnownModel(
         "CCACCACA", "5 convolutions to 3 attention, as in 1.2B (16 layers: CCACCACCACACACAC)",
-        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2",)),
+        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2", "lfm2.5"), unverified=("lfm2.5",)),
     "mamba-2": _alike("SSSS", "Mamba-2", "mamba2", "mamba2"),
     "nemotron-h": KnownModel(
         "SSSSASS", "6 Mamba-2 to 1 attention, as in 8B (24 and 4, the first attention behind 4)",
@@ -137,11 +137,20 @@ MODELS: Mapping[str, KnownModel] = {
         "AAAA", "all its layers are attention with latent rows",
         "vllm-project/vllm vllm/model_executor/models/mistral_large_3.py"),
     "glm-4": _alike("AAAA", ATTENTION, "glm4", "glm-4.1v", "glm-4.5v"),
+    "glm-ocr": _alike("AAAA", ATTENTION, "glm_ocr"),
+    "internvl-3": _alike("AAAA", ATTENTION, "internvl", "internvl3", "internvl-3.5", "internvl3-5"),
+    "intern-s1": KnownModel(
+        "AAAA", "all layers of its language model are attention", "vllm-project/vllm "
+        "vllm/model_executor/models/interns1.py", also=("intern-s1-mini",)),
+    "ling-2.0": KnownModel(
+        "AAAA", "all its layers are attention", "sgl-project/sglang python/sglang/srt/configs/bailing_moe_v2.py",
+        also=("ling-1t", "ring-1t", "ling-flash-2.0", "ling-mini-2.0", "ring-flash-2.0", "ring-mini-2.0")),
     "glm-4.5": _alike(
         "AAAA", ATTENTION, "glm4_moe", "glm-4.6", "glm-4.7", "glm-4.5-air", "glm-4.6v", "glm-4.6v-flash"),
     "glm-4.7-flash": _alike("AAAA", ATTENTION, "glm4_moe_lite"),
     "deepseek-v3": _alike(
-        "AAAA", ATTENTION, "deepseek_v3", "deepseek-v3.1", "deepseek-r1", "kimi-k2", "kimi-k2.5",
+        "AAAA", ATTENTION, "deepseek_v3", "deepseek-v3.1", "deepseek-v3.1-terminus", "deepseek-r1", "kimi-k2",
+        "kimi-k2-thinking", "kimi-k2.5",
         "kimi-k2.6", "kimi-k2.7-code"),
     "deepseek-v2": _alike(
         "AAAA", "attention with latent rows", "deepseek_v2", "deepseek-v2-lite", "deepseek-v2.5", "deepseek-coder-v2",
@@ -153,6 +162,7 @@ MODELS: Mapping[str, KnownModel] = {
     "granite-3.3": _alike("AAAA", ATTENTION, "granite", "granite-3.0", "granite-3.1", "granite-3.2"),
     "minimax-m2": _alike("AAAA", ATTENTION, "minimax_m2", "minimax-m2.1", "minimax-m2.5", "minimax-m2.7"),
     "ernie-4.5": _alike("AAAA", ATTENTION, "ernie4_5_moe"),
+    "ernie-4.5-vl": _alike("AAAA", ATTENTION, "ernie4_5_vl_moe"),
     "hunyuan": _alike("AAAA", ATTENTION, "hunyuan_v1_dense"),
     "hunyuan-a13b": _alike("AAAA", ATTENTION, "hunyuan_v1_moe"),
     "seed-oss": _alike("AAAA", ATTENTION, "seed_oss"),

@@ -110,11 +110,6 @@ def _packed(numbers: int, kind: str) -> int:
     return numbers // block * size
 
 
-def row_type(types: Mapping[str, int]) -> Flag:
-    """Return the option with the type of the rows. ``types``: bytes of a number."""
-    return Flag("kv_cache_dtype", "auto", choices=(*types,), spellings=("--kv-cache-dtype",), help="Type of the rows.")
-
-
 def context_of(ask: MemoryQuestion) -> int:
     """Return the context that was asked for, else that of the model [tokens]. Raise BadInput if both are unknown."""
     found = ask.options.get("ctx_size") or ask.tokens or ask.model.context

@@ -25,6 +25,17 @@ from cachesim.engines.shared.unsimulated_models import refuse_unsized
 
 LARGEST = 1 << 24         # largest accepted number in a configuration
 MOST_LAYERS = 1024
+LARGEST_FACTOR = 1024     # of a context that a configuration scales
+
+
+class RopeScaling(NamedTuple):
+    """Scaling of the positions that a configuration states. ``factor``: of the context; ``original``: the context
+    before it [tokens], 0 = not stated; ``is_listed``: stated for each kind of layer."""
+
+    kind: str = ""
+    factor: float = 1.0
+    original: int = 0
+    is_listed: bool = False
 
 
 class RealModel(NamedTuple):
@@ -41,6 +52,7 @@ class RealModel(NamedTuple):
     row_type: str = ""                      # type of the rows that its configuration names, "" = none
     kernel: int = 0                         # tokens of a chunk of its recurrent kernel, 0 = not named
     arch: str = ""                          # architecture, as the file names it
+    scaling: RopeScaling = RopeScaling()    # of its positions
 
     def of(self, letters: str) -> list[LayerSize]:
         """Return the layers of these kinds."""
@@ -200,7 +212,25 @@ def _of_config(keys: _Numbers) -> RealModel:
         row_type=_row_type(keys.keys.get("quantization_config")),
         kernel=keys.get("mamba_chunk_size", 0),
         arch=arch,
+        scaling=_rope_scaling(rope),
     )  # fmt: skip
+
+
+def _rope_scaling(rope: Any) -> RopeScaling:
+    """Return the scaling of positions that ``rope_parameters`` or ``rope_scaling`` states, of the first kind of layers
+    that is scaled if it has several."""
+    if not isinstance(rope, dict):
+        return RopeScaling()
+    listed = [one for one in rope.values() if isinstance(one, dict)]
+    scaled = [one for one in listed if one.get("factor") is not None]
+    found = (scaled or listed)[0] if listed else rope
+    factor, original = found.get("factor"), found.get("original_max_position_embeddings")
+    return RopeScaling(
+        kind=str(found.get("rope_type", found.get("type", ""))),
+        factor=float(factor) if isinstance(factor, int | float) and 0 < factor <= LARGEST_FACTOR else 1.0,
+        original=original if type(original) is int else 0,
+        is_listed=bool(listed),
+    )
 
 
 def _row_head(layers: Sequence[LayerSize]) -> int:

@@ -181,12 +181,15 @@ class RequestQueue(Server):
             raise BadInput("an empty prompt is not modelled for this engine")
         answer, n = Answer(self.log.mark()), len(request.prompt)
         if n >= self.longest:
-            answer.fails(400, self.too_long.format(n=n, most=self.longest), "prompt-too-long", prompt=n,
-                         most=self.longest)  # fmt: skip
+            answer.fails(400, self.refusal(n), "prompt-too-long", prompt=n, most=self.longest)
             answer.done = True
         elif not self.dead:
             self.queue.append(ReceivedRequest(answer.request, request, answer))
         return answer
+
+    def refusal(self, n: int) -> str:
+        """Return the text that refuses a prompt of ``n`` tokens."""
+        return self.too_long.format(n=n, most=self.longest)
 
     def abort_cancelled(self, row: Any, n: int) -> None:
         """End a request if its client left when ``n`` of its tokens were evaluated."""

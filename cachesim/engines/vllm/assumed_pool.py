@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from cachesim.engines.capabilities import AssumedPool, Option, RequestSize
+from cachesim.engines.capabilities import AssumedPool, AssumedSizes, RequestSize
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.vllm.flags import Options, options
 from cachesim.engines.vllm.kv_cache_planning import groups_by_kind
@@ -17,18 +17,28 @@ SPARE = 4                 # blocks of a request in a group beside its tokens: an
 _BLOCK = re.compile(r"/(\d+)")
 
 
-def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -> Mapping[str, Option]:
-    """Return a number of blocks with which no request waits for another's blocks and no block is evicted; {} if the
-    number is given. The smallest block that the options allow is taken in every group. Raise BadInput."""
-    if "num_gpu_blocks" in given:
-        return {}
+def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -> AssumedSizes:
+    """Return a number of blocks with which no request waits for another's blocks and no block is evicted, or the most
+    that the device holds; none if the options determine it. The smallest block that the options allow is taken in every
+    group. Raise BadInput."""
+    from cachesim.engines.vllm.history import LINE
+    from cachesim.engines.vllm.pool_size import device_share, most_blocks, sized_model
+    from cachesim.engines.vllm.profiles import PROFILES
+
     opts = options(given)
+    is_determined = opts.kv_cache_size_tokens or (opts.kv_cache_memory_bytes and sized_model(opts) is not None)
+    if "num_gpu_blocks" in given or is_determined:
+        return AssumedSizes({})
     block = smallest_block(opts)
     ahead = 2 * opts.num_speculative_tokens
     each = [-(-(request.prompt + request.answer + ahead) // block) + SPARE + ahead for request in requests]
     taken = 1 + _groups(model, opts) * sum(each)
     share = min(0.99, max(0.0, opts.watermark))
-    return {"num_gpu_blocks": STEP * max(1, -(-int(taken / (1 - share)) // STEP))}
+    blocks = STEP * max(1, -(-int(taken / (1 - share)) // STEP))
+    most = most_blocks(PROFILES[LINE[-1]], opts)
+    if most and blocks > most:
+        return AssumedSizes({"num_gpu_blocks": max(2, most)}, device_share(opts))
+    return AssumedSizes({"num_gpu_blocks": blocks})
 
 
 def smallest_block(opts: Options) -> int:

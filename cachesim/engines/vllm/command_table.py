@@ -15,6 +15,7 @@ from cachesim.engines.shared.command_table import (
     AllowedSizes,
     ArgumentStyle,
     CommandTable,
+    LoggedSize,
     ParsedArgument,
     json_object,
     read_human_integer,
@@ -22,6 +23,7 @@ from cachesim.engines.shared.command_table import (
     release_names,
     table_rows,
 )
+from cachesim.engines.vllm.flags import FLOAT32
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
@@ -29,6 +31,7 @@ OPTIONS = """
 j --additional-config
 j --attention-config -ac
 1 --distributed-executor-backend =mp =uni
+1 --device-memory-utilization >=0.31.0
 1 --dtype =auto =half =float16 =bfloat16
 1 --attention-backend =FLASH_ATTN =FLASHINFER =TRITON_ATTN =TRITON_MLA =FLASH_ATTN_MLA =FLEX_ATTENTION
 0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache <=0.30.0
@@ -40,7 +43,9 @@ j --attention-config -ac
 0 --disable-prefix-caching >=0.33.0
 0 --enable-mamba-shared-prefix-checkpoint --no-enable-mamba-shared-prefix-checkpoint >=0.31.0
 0 --enable-prefix-caching --no-enable-prefix-caching
+1 --gpu-memory-utilization
 j --hf-overrides
+1 --kv-cache-memory-bytes
 j --kv-transfer-config
 1 --kv-cache-dtype
 1 --long-prefill-token-threshold
@@ -69,11 +74,28 @@ MODELS = """
 """
 
 SIZES = """
+j --compilation-config -cc
 1 --cpu-offload-gb
-1 --device-memory-utilization >=0.31.0
-1 --gpu-memory-utilization
++ --cpu-offload-params
++ --cudagraph-capture-sizes
+0 --enable-expert-parallel --no-enable-expert-parallel -ep
+0 --enable-lora --no-enable-lora
+0 --enforce-eager --no-enforce-eager
 + --kv-cache-dtype-skip-layers
-1 --kv-cache-memory-bytes
+0 --language-model-only --no-language-model-only
+j --limit-mm-per-prompt
+1 --max-cudagraph-capture-size
+1 --max-lora-rank
+1 --mm-ipc-gpu-memory-gb
+1 --offload-backend
+1 --offload-group-size
+1 --offload-num-in-group
++ --offload-params
+1 --offload-prefetch-step
+1 --optimization-level
+1 --quantization -q
+j --quantization-config
+0 --skip-mm-profiling --no-skip-mm-profiling
 """
 
 LIMITS = """
@@ -136,11 +158,8 @@ j --aux-output-config >=0.31.0
 1 --cohere-format
 0 --cohere-is-reasoning-model --no-cohere-is-reasoning-model
 + --collect-detailed-traces
-j --compilation-config -cc
 1 --config-format
 1 --cpu-distributed-timeout-seconds
-+ --cpu-offload-params
-+ --cudagraph-capture-sizes
 0 --cudagraph-metrics --no-cudagraph-metrics
 1 --custom-histogram-buckets >=0.32.0
 1 --data-parallel-address -dpa
@@ -225,7 +244,6 @@ j --ec-manager-config
 0 --enable-elastic-ep --no-enable-elastic-ep
 0 --enable-ep-weight-filter --no-enable-ep-weight-filter
 0 --enable-eplb --no-enable-eplb
-0 --enable-expert-parallel --no-enable-expert-parallel -ep
 0 --enable-fastapi-docs >=0.33.0
 0 --enable-fault-tolerance --no-enable-fault-tolerance
 0 --enable-flash-late-interaction --no-enable-flash-late-interaction
@@ -238,7 +256,6 @@ j --ec-manager-config
 0 --enable-log-outputs --no-enable-log-outputs
 0 --enable-log-requests --no-enable-log-requests
 0 --enable-logging-iteration-details --no-enable-logging-iteration-details
-0 --enable-lora --no-enable-lora
 0 --enable-mamba-cache-stochastic-rounding --no-enable-mamba-cache-stochastic-rounding
 0 --enable-mfu-metrics --no-enable-mfu-metrics
 0 --enable-mixed-moe-lora-format --no-enable-mixed-moe-lora-format
@@ -262,7 +279,6 @@ j --ec-manager-config
 0 --enable-tower-connector-lora --no-enable-tower-connector-lora
 0 --enable-trace-replay --no-enable-trace-replay
 0 --enable-uvicorn-access-log >=0.33.0
-0 --enforce-eager --no-enforce-eager
 j --eplb-config
 0 --exclude-tools-when-tool-choice-none --no-exclude-tools-when-tool-choice-none
 1 --expert-placement-strategy
@@ -292,8 +308,6 @@ j --kernel-config
 0 --kv-cache-metrics --no-kv-cache-metrics
 1 --kv-cache-metrics-sample
 j --kv-events-config
-0 --language-model-only --no-language-model-only
-j --limit-mm-per-prompt
 1 --linear-backend
 1 --load-format
 1 --log-config-file
@@ -310,11 +324,9 @@ j --logging-config >=0.31.0
 1 --mamba-ssu-algorithm
 1 --master-addr
 1 --master-port
-1 --max-cudagraph-capture-size
 1 --max-log-len
 1 --max-logprobs
 1 --max-lora-cls-labels >=0.31.0
-1 --max-lora-rank
 1 --max-parallel-loading-workers
 j --media-io-kwargs
 1 --middleware
@@ -326,7 +338,6 @@ j --media-io-kwargs
 1 --mm-encoder-fp8-scale-save-path
 1 --mm-encoder-tp-mode
 1 --mm-hasher-algorithm
-1 --mm-ipc-gpu-memory-gb
 1 --mm-processor-cache-gb
 1 --mm-processor-cache-type
 1 --mm-processor-device
@@ -349,12 +360,6 @@ j --model-loader-extra-config
 0 --numa-bind --no-numa-bind
 + --numa-bind-cpus
 + --numa-bind-nodes
-1 --offload-backend
-1 --offload-group-size
-1 --offload-num-in-group
-+ --offload-params
-1 --offload-prefetch-step
-1 --optimization-level
 1 --otlp-traces-endpoint
 j --override-generation-config
 1 --per-request-spec-decode-metrics
@@ -363,8 +368,6 @@ j --pooler-config
 1 --prefix-caching-hash-algo
 j --profiler-config
 j --pt-load-map-location
-1 --quantization -q
-j --quantization-config
 0 --ray-workers-use-nsight --no-ray-workers-use-nsight
 j --reasoning-config
 j --reasoning-effort-map >=0.33.0
@@ -384,7 +387,6 @@ j --reasoning-effort-map >=0.33.0
 + --served-model-name
 1 --show-hidden-metrics-for-version
 1 --shutdown-timeout
-0 --skip-mm-profiling --no-skip-mm-profiling
 0 --skip-tokenizer-init --no-skip-tokenizer-init
 1 --sleep-mode-backend >=0.33.0
 0 --sleep-mode-offload-cudagraph --no-sleep-mode-offload-cudagraph >=0.32.0
@@ -537,6 +539,12 @@ def read_offloading_size(text: str) -> ParsedArgument:
     )
 
 
+def read_hf_overrides(value: Any) -> ParsedArgument:
+    """Read changes of the model's configuration: other positions change the length of the model. Raise BadInput."""
+    found = read_model_overrides(value)
+    return found._replace(options={"allow_long_max_model_len": True}) if found.ignored else found
+
+
 def multiples(unit: int) -> AllowedSizes:
     """Return the blocks of an attention backend: multiples of a ``unit`` [tokens], which it takes itself if
     the command line states none."""
@@ -574,8 +582,10 @@ def read_executor(text: str) -> ParsedArgument:
 
 
 def read_dtype(text: str) -> ParsedArgument:
-    """Read the type of the model's numbers. Blocks of a hybrid depend on the bytes of its rows and states."""
-    return ParsedArgument(refused=(f"{quoted(text)} (rows and states of 4 bytes change the blocks of a hybrid)",))
+    """Read the type of the model's numbers, which rows and states have, too, unless another is given for them."""
+    if text in ("float", FLOAT32):
+        return ParsedArgument({"model_dtype": FLOAT32})
+    return ParsedArgument(refused=(quoted(text),))
 
 
 def read_backend(text: str) -> ParsedArgument:
@@ -622,7 +632,7 @@ COMMAND_TABLE = CommandTable(
         "--spec-tokens": lambda text: ParsedArgument(_drafted(parse_integer(text))),
         "--kv-transfer-config": read_kv_transfer_config,
         "--kv-offloading-size": read_offloading_size,
-        "--hf-overrides": read_model_overrides,
+        "--hf-overrides": read_hf_overrides,
     },
     renamed={
         "--speculative-model": "--speculative-config", "--num-speculative-tokens": "--speculative-config",
@@ -639,4 +649,12 @@ COMMAND_TABLE = CommandTable(
     options_file="--config",
     sized="num_gpu_blocks",
     variables=("VLLM_",),
+    logged=(
+        LoggedSize(r"\bKV cache size: ([\d,]+) tokens\b", "kv_cache_size_tokens"),
+        LoggedSize(r"\bMaximum concurrency for ([\d,]+) tokens per request\b", "max_model_len"),
+        LoggedSize(r"# (?:GPU|cuda|CUDA) blocks: (\d+)\b", "num_gpu_blocks"),
+        LoggedSize(r"\bvllm:cache_config_info\{[^\n]*\bnum_gpu_blocks=\"(\d+)\"", "num_gpu_blocks"),
+        LoggedSize(r"\bSetting attention block size to (\d+) tokens\b", "attention_block_size"),
+    ),
+    switches={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "allow_long_max_model_len"},
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, RecordingFormat
@@ -27,11 +28,16 @@ from cachesim.model import Spec
 def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
     """Return what the release derives at its start from the given options: sizes of blocks, and defaults."""
     from cachesim.engines.vllm.page_sizes import derived_blocks
+    from cachesim.engines.vllm.pool_size import derived_pool
     from cachesim.engines.vllm.profiles import Rules
-    from cachesim.engines.vllm.start_options import derived_defaults
+    from cachesim.engines.vllm.start_options import derived_defaults, logged_pool
 
     assert isinstance(rules, Rules)
-    return [*derived_blocks(rules, options(given)), *derived_defaults(rules, given)]
+    opts = options(given)
+    pool = logged_pool(rules, given)
+    if not opts.kv_cache_size_tokens and "num_gpu_blocks" not in given:
+        pool = derived_pool(rules, opts)
+    return [*derived_blocks(rules, opts), *pool, *derived_defaults(rules, given)]
 
 
 def _resolved(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -44,16 +50,22 @@ def _resolved(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[s
 
 
 def _check_start(rules: RuleSet, model: str, given: Mapping[str, Any]) -> None:
-    """Raise BadInput for a given pool that does not hold a request of the maximum length."""
-    if "num_gpu_blocks" not in given:
-        return
+    """Raise BadInput for a maximum length above that of the model, and for a pool that does not hold a request of it:
+    a known one, or the largest that the device can hold."""
     from cachesim.engines.vllm.kv_cache_planning import check_enough_kv_cache_memory, get_kv_cache_config
+    from cachesim.engines.vllm.pool_size import most_blocks
     from cachesim.engines.vllm.profiles import Rules
+    from cachesim.engines.vllm.start_options import check_length
 
     assert isinstance(rules, Rules)
+    check_length(given)
     spec = layers_of(model, rules).spec
-    opts = options(_resolved(rules, spec, {**rules.defaults, **given}))
-    check_enough_kv_cache_memory(opts, get_kv_cache_config(rules, opts, spec))
+    found = _resolved(rules, spec, {**rules.defaults, **given})
+    opts = options(found)
+    most = found["num_gpu_blocks"] if "num_gpu_blocks" in found else most_blocks(rules, opts)
+    if most:
+        opts = replace(opts, num_gpu_blocks=most)
+        check_enough_kv_cache_memory(opts, get_kv_cache_config(rules, opts, spec))
 
 
 PACKAGE = __name__.rpartition(".")[0]

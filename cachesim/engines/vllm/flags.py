@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.flags import flag, flags_of, options_of
-from cachesim.engines.shared.size_formulas import F16
+from cachesim.engines.shared.size_formulas import F16, F32
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
@@ -18,8 +18,16 @@ from cachesim.engines.vllm.rules.start import ALIGN, EVERY, NGRAM, NONE
 
 METHODS = ("", NGRAM, "draft_model", *EAGLE)
 AUTO = "auto"
+FLOAT32 = "float32"
 BYTES = {AUTO: F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 """Type of the rows -> bytes of a number."""
+
+
+def _bytes(text: str) -> int:
+    """Parse a number of bytes such as 20G. Raise BadInput."""
+    from cachesim.engines.shared.command_table import read_human_integer
+
+    return read_human_integer(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +42,23 @@ class Options:
                            help="Tokens of a block; only complete blocks are published and found.")
     num_gpu_blocks: int = flag(
         512, "--num-gpu-blocks-override", least=2, resolved=True, governs="VL-POOL-EVICT VL-SCHED-ADMIT",
-        help="Number of blocks of the pool, with the null block. Without it, a pool that holds all requests is "
-             "assumed: the real server derives it from the memory of the device.")
-    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="VL-SIZE-ADMISSION-CAP",
-                              help="Maximum tokens of a request; 0 = as many as the pool has room for.")
+        help="Number of blocks of the pool, with the null block. Without it and the two options below, a pool that "
+             "holds all requests is assumed: the real server derives it from the memory of the device.")
+    kv_cache_memory_bytes: int = flag(
+        0, "--kv-cache-memory-bytes", least=0, most=1 << 50, read=_bytes,
+        affects="VL-POOL-EVICT VL-SCHED-ADMIT",
+        help="Memory of the pool [bytes], from which the blocks of a real model follow; 0 = not given.")
+    kv_cache_size_tokens: int = flag(
+        0, least=0, tokens=True, affects="VL-POOL-EVICT VL-SCHED-ADMIT",
+        help="Size of the pool as the server's log states it (GPU KV cache size), from which its blocks follow; 0 = "
+             "not given.")
+    max_model_len: int = flag(
+        0, "--max-model-len", open=0, tokens=True, resolved=True, governs="VL-SIZE-ADMISSION-CAP",
+        help="Maximum tokens of a request; 0 = as many as the pool has room for. By default the length of the real "
+             "model, if it is known.")
+    allow_long_max_model_len: bool = flag(
+        False, help="The server starts with a maximum above the model's own length (VLLM_ALLOW_LONG_MAX_MODEL_LEN), "
+                    "or other flags change that length.")
     max_num_batched_tokens: int = flag(
         2048, "--max-num-batched-tokens", least=1, tokens=True, resolved=True, affects="VL-SPLIT-CHUNK VL-START-BATCH",
         help="Maximum tokens of a step; a longer prompt is evaluated in chunks. By default 8192 on a device of 70 GiB, "
@@ -47,7 +68,10 @@ class Options:
         help="Maximum running requests. By default 1024 on a device of 70 GiB, and at most max_num_batched_tokens.")
     device_memory: int = flag(0, fact=True, least=0, governs="VL-START-BATCH",
                               help="Memory of the device [GiB], from which the server chooses the size of a step; "
-                                   "0 = less than 70.")
+                                   "0 = less than 70, and any A100. An assumed pool is not larger.")
+    gpu_memory_utilization: float = flag(
+        0.92, "--gpu-memory-utilization", "--device-memory-utilization", affects="VL-POOL-EVICT VL-SCHED-ADMIT",
+        help="Share of device_memory for weights, activations and the pool.")
     long_prefill_token_threshold: int = flag(
         0, "--long-prefill-token-threshold", least=0, tokens=True, governs="VL-SCHED-CAP",
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
@@ -129,6 +153,8 @@ class Options:
     attention_block_size: int = flag(
         0, fact=True, open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
         help="Tokens of a block as the server's log states them; 0 = derived from the real model, or block_size.")
+    model_dtype: str = flag(AUTO, "--dtype", choices=(AUTO, FLOAT32), affects="VL-SIZE-ATTENTION-BLOCK",
+                      help="Type of the model's numbers; auto = of 2 bytes.")
     kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", choices=(*BYTES,), affects="VL-SIZE-ATTENTION-BLOCK",
                                help="Type of the rows; smaller rows make longer blocks in models with states.")
     tensor_parallel_size: int = flag(1, "--tensor-parallel-size", "-tp", least=1, affects="VL-SIZE-ATTENTION-BLOCK",
@@ -146,6 +172,12 @@ class Options:
     def hashing(self) -> bool:
         """True if prompts are hashed."""
         return self.enable_prefix_caching or self.num_cpu_chunks > 0
+
+
+    @property
+    def number_bytes(self) -> int:
+        """Bytes of a number of the model."""
+        return F32 if self.model_dtype == FLOAT32 else F16
 
 
 FLAGS = flags_of(Options)

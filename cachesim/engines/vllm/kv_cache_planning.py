@@ -182,14 +182,18 @@ def _hash_block_size(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec]
 
 def _admission_cap(rules: Rules, opts: Options, group: KVCacheGroupSpec, max_model_len: int) -> int:
     """Return the most blocks of a group that a request holds."""
-    in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     return rules.admission_cap(Admission(
         kind=group.kind,
         window=group.window,
-        max_in_flight_tokens=in_flight,
+        max_in_flight_tokens=max_in_flight_tokens(opts),
         max_model_len=max_model_len,
         block_size=group.block_size,
     ))  # fmt: skip
+
+
+def max_in_flight_tokens(opts: Options) -> int:
+    """Return the most tokens of the steps whose results are not processed."""
+    return opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
 
 
 def check_enough_kv_cache_memory(opts: Options, config: KVCacheConfig) -> None:
@@ -197,19 +201,28 @@ def check_enough_kv_cache_memory(opts: Options, config: KVCacheConfig) -> None:
     the server does not start then, although its scheduler would run."""
     if not opts.max_model_len:
         return
-    groups = config.kv_cache_groups
-    max_model_len = config.max_model_len
-    inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
-    states = (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens
-    needed = 0
-    for group in groups:
-        blocks = -(-max_model_len // group.block_size)
-        if group.kind == "mamba":
-            blocks = min(blocks, states)
-        needed += min(blocks, group.max_admission_blocks_per_request or blocks)
+    needed = blocks_of_longest(opts, config)
     if needed >= opts.num_gpu_blocks:
-        raise BadInput(f"the server does not start: a request of max_model_len, {max_model_len} tokens, needs {needed} "
-                       f"blocks, and {opts.num_gpu_blocks - 1} are usable", hint="num_gpu_blocks")  # fmt: skip
+        raise BadInput(f"the server does not start: a request of max_model_len, {config.max_model_len} tokens, needs "
+                       f"{needed} blocks, and {opts.num_gpu_blocks - 1} are usable",
+                       hint="a larger pool, or max_model_len")  # fmt: skip
+
+
+def blocks_of_longest(opts: Options, config: KVCacheConfig) -> int:
+    """Return the blocks of a request of the maximum length, as the server counts them at its start."""
+    needed = 0
+    for group in config.kv_cache_groups:
+        if group.kind == "mamba":
+            needed += states_of_request(opts)
+        else:
+            needed += group.max_admission_blocks_per_request or -(-config.max_model_len // group.block_size)
+    return needed
+
+
+def states_of_request(opts: Options) -> int:
+    """Return the blocks of a request in a group of states."""
+    inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
+    return (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens
 
 
 def _check_offload(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:

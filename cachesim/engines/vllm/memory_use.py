@@ -6,6 +6,7 @@ get_kv_cache_config_from_groups; kv_cache_utils.py get_kv_cache_capacity (0.33.0
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Iterator
 
 from cachesim.base.errors import BadInput
@@ -21,66 +22,63 @@ from cachesim.engines.shared.memory_use import (
 )
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.vllm.flags import Options, options
-from cachesim.engines.vllm.layer_groups import LayerGroups
-from cachesim.engines.vllm.page_sizes import LayerBlocks, model_blocks, model_groups, row_bytes, state_bytes
+from cachesim.engines.vllm.kv_cache_planning import KINDS, max_in_flight_tokens, states_of_request
+from cachesim.engines.vllm.page_sizes import GroupBlocks, block_bytes, group_blocks, state_bytes, token_bytes
 from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
 BLOCK_SIZES = (16, 32, 64)  # for agents
 
 
-def _check_alike(model: RealModel) -> None:
-    """Raise BadInput for a model whose layers of a kind keep different amounts."""
-    if model.indexed or model.compressed:
-        raise BadInput("blocks of layers that choose or compress rows are not modelled")
-    kinds = (model.full, model.windows, model.states)
-    if any(len({layer._replace(kind="") for layer in layers}) > 1 for layers in kinds):
-        raise BadInput("blocks of models whose layers of a kind have different sizes are not modelled")
-
-
 def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raise BadInput."""
     model = ask.model
-    opts = options(ask.options)
-    _check_alike(model)
     assert isinstance(ask.rules, Rules)
-    groups = model_groups(model, opts)
-    sizes = model_blocks(ask.rules, opts, model)
-    full = [row_bytes(layer, opts, model.row_type) for layer in model.full]
-    window = [row_bytes(layer, opts, model.row_type) for layer in model.windows]
+    opts = _started(ask.rules, options(ask.options))
+    block = block_bytes(ask.rules, opts, model)
+    groups = group_blocks(ask.rules, opts, model)
+    full, window = token_bytes(ask.rules, opts, model)
     states = [state_bytes(layer, model, opts) for layer in model.states]
-    rows = max(max(full, default=0) * sizes.full, max(window, default=0) * sizes.window)
-    block = max(rows, max(states, default=0)) * groups.layers
-    blocks = ask.room // block if ask.room else opts.num_gpu_blocks
+    room = ask.room or opts.kv_cache_memory_bytes
+    blocks = room // block if room else opts.num_gpu_blocks
     most = opts.max_model_len or context_of(ask)
-    pool = {"blocks": blocks, "tokens": int(blocks / _request_blocks(ask, opts, groups, sizes, most) * most)}
-    chunk = block * groups.full * opts.blocks_per_chunk                 # a place has room for a chunk of any group
+    needed = sum(_request_blocks(ask.rules, opts, group, most) for group in groups)
+    pool = {"blocks": blocks, "tokens": int(blocks / needed * most)}
+    full_groups = sum(group.letter == "A" for group in groups)
+    chunk = block * full_groups * opts.blocks_per_chunk                 # a place has room for a chunk of any group
     chunks = MemoryPart("chunks", chunk, opts.num_cpu_chunks, "chunks", host=True)
     pool_part = MemoryPart("blocks", block, blocks, "blocks")
     parts = (pool_part, chunks) if chunks.number else (pool_part,)
-    return MemoryUse(sum(full), sum(window), state=sum(states), checkpoint=0, parts=parts, pool=pool, takes_all=True)
+    return MemoryUse(full, window, state=sum(states), checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
-def _request_blocks(ask: MemoryQuestion, opts: Options, groups: LayerGroups, sizes: LayerBlocks, most: int) -> int:
-    """Return the blocks that a request of ``most`` tokens holds."""
-    windows = Admission(
-        kind="swa",
-        window=ask.model.window,
-        max_in_flight_tokens=opts.max_num_batched_tokens,
+def _started(rules: Rules, opts: Options) -> Options:
+    """Return the options with the size of a step that the device determines, unless it is given."""
+    if opts.max_num_batched_tokens != options({}).max_num_batched_tokens:
+        return opts
+    return replace(opts, max_num_batched_tokens=rules.batch_size(opts.device_memory).max_num_batched_tokens)
+
+
+def _request_blocks(rules: Rules, opts: Options, group: GroupBlocks, most: int) -> int:
+    """Return the blocks that a request of ``most`` tokens holds in a group."""
+    if group.letter == "S":
+        return states_of_request(opts)
+    cap: int = rules.admission_cap(Admission(
+        kind=KINDS[group.letter],
+        window=group.window,
+        max_in_flight_tokens=max_in_flight_tokens(opts),
         max_model_len=most,
-        block_size=sizes.window,
-    )
-    assert isinstance(ask.rules, Rules)
-    cap = ask.rules.admission_cap(windows) if groups.window else 0
-    inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
-    states = (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens
-    return int(groups.full * -(-most // sizes.full) + groups.window * cap + groups.state * states)
+        block_size=group.block,
+    ))  # fmt: skip
+    return cap or -(-most // group.block)
 
 
 def _refuse_unequal(model: RealModel) -> None:
     """Raise BadInput for a model whose blocks are not those that ``block_size`` states."""
     if model.states:
         raise BadInput("settings for blocks of models with recurrent layers are not compared")
+    if model.indexed or model.compressed:
+        raise BadInput("settings for layers that choose or compress rows are not compared")
     if len({(one.key, one.value) for one in (*model.full, *model.windows)}) > 1:
         raise BadInput("settings for models whose layers have rows of different sizes are not compared")
 
@@ -98,4 +96,4 @@ def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Opti
 
 
 AGENTS = AgentForms(("vllm", "serve"), agent_settings, unit=min(BLOCK_SIZES), filled=("num_gpu_blocks",))
-FORMS = MemoryForms(use, (), {"num_gpu_blocks": (1, 2)}, AGENTS)
+FORMS = MemoryForms(use, (), {"num_gpu_blocks": (1, 2)}, AGENTS, kinds="DIB")

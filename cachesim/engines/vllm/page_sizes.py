@@ -15,6 +15,8 @@ from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.engines.vllm.compressed_layers import (
+    CHOOSING,
+    SCALE_OF,
     PackedGroup,
     kernel_block,
     layer_caches,
@@ -51,14 +53,15 @@ def row_bytes(layer: LayerSize, opts: Options, own: str = "") -> int:
     given = own if own and opts.kv_cache_dtype == AUTO else opts.kv_cache_dtype
     heads = max(1, layer.kv_heads)
     kept = max(1, heads // opts.tensor_parallel_size)
-    return (layer.key + layer.value) // heads * kept * BYTES[given]
+    width = opts.number_bytes if given == AUTO else BYTES[given]
+    return (layer.key + layer.value) // heads * kept * width
 
 
 def state_bytes(layer: LayerSize, model: RealModel, opts: Options) -> int:
     """Return the bytes of a layer's state on a device. Raise BadInput if the devices cannot share it."""
     ranks = opts.tensor_parallel_size
-    conv = _width(opts.mamba_cache_dtype, AUTO)
-    matrix = _width(opts.mamba_ssm_cache_dtype, model.state_type or opts.mamba_cache_dtype)
+    conv = _width(opts, opts.mamba_cache_dtype, AUTO)
+    matrix = _width(opts, opts.mamba_ssm_cache_dtype, model.state_type or opts.mamba_cache_dtype)
     channels = layer.conv // layer.inputs if layer.inputs else 0
     if layer.groups % ranks:
         channels += 2 * (ranks - layer.groups) * layer.width            # each device has a group
@@ -69,12 +72,12 @@ def state_bytes(layer: LayerSize, model: RealModel, opts: Options) -> int:
     return channels // ranks * inputs * conv + layer.matrix // ranks * matrix
 
 
-def _width(given: str, default: str) -> int:
+def _width(opts: Options, given: str, default: str) -> int:
     """Return the bytes of a number of a state; ``auto`` is the model's own type. Raise BadInput."""
     name = default if given == AUTO else given
     if name != AUTO and name not in STATE_BYTES:
         raise BadInput(f"unknown type of states {quoted(name)}", hint=", ".join(STATE_BYTES))
-    return STATE_BYTES.get(name, F16)
+    return STATE_BYTES.get(name, opts.number_bytes)
 
 
 def attention_block(rules: Rules, opts: Options, model: RealModel) -> int:
@@ -120,6 +123,85 @@ def model_blocks(rules: Rules, opts: Options, model: RealModel) -> LayerBlocks:
         return LayerBlocks(block, block, block)
     full, window = (rules.page_block(block, row, max(rows)) for row in rows)
     return LayerBlocks(full, window, block)
+
+
+class GroupBlocks(NamedTuple):
+    """A group of layers of a real model, and its blocks."""
+
+    letter: str         # A = all tokens, W = a window, S = states
+    window: int         # [tokens], 0 = all
+    block: int          # tokens of a block
+
+
+def group_blocks(rules: Rules, opts: Options, model: RealModel) -> list[GroupBlocks]:
+    """Return the groups of a real model. Raise BadInput."""
+    if model.compressed:
+        firsts = [group.caches[0] for group in packed_model(model, opts)]
+        return [GroupBlocks(cache.letter, cache.window, cache.block) for cache in firsts]
+    groups = model_groups(model, opts)
+    sizes = model_blocks(rules, opts, model)
+    return [
+        *[GroupBlocks("A", 0, sizes.full)] * groups.full,
+        *[GroupBlocks("W", model.window, sizes.window)] * groups.window,
+        *[GroupBlocks("S", 0, sizes.state)] * groups.state,
+    ]
+
+
+def block_bytes(rules: Rules, opts: Options, model: RealModel) -> int:
+    """Return the bytes of a block in all layers of a group of a real model on a device. Raise BadInput for a model
+    whose pages were not read."""
+    if model.compressed:
+        return max(group.bytes for group in packed_model(model, opts))
+    if model.indexed:
+        drafted = max(1, len(model.heads)) if opts.speculative_method in EAGLE else 0
+        layers = [*model.full, *model.full[-1:] * drafted]
+        return attention_block(rules, opts, model) * sum(chosen_bytes(layer, opts, model) for layer in layers)
+    check_alike(model)
+    sizes = model_blocks(rules, opts, model)
+    rows = [row_bytes(layer, opts, model.row_type) * sizes.full for layer in model.full]
+    rows += [row_bytes(layer, opts, model.row_type) * sizes.window for layer in model.windows]
+    states = [state_bytes(layer, model, opts) for layer in model.states]
+    return max((*rows, *states)) * model_groups(model, opts).layers
+
+
+def check_alike(model: RealModel) -> None:
+    """Raise BadInput for a model whose layers of a kind keep different amounts."""
+    kinds = (model.full, model.windows, model.states)
+    if any(len({layer._replace(kind="") for layer in layers}) > 1 for layers in kinds):
+        raise BadInput("blocks of models whose layers of a kind have different sizes are not modelled")
+
+
+LATENT_FP8 = 656            # bytes of a latent row of fp8, with its scales and a part of 2 bytes
+
+
+def chosen_bytes(layer: LayerSize, opts: Options, model: RealModel) -> int:
+    """Return the bytes of a token in a layer that chooses rows, or uses another layer's choice: its row, and the key of
+    its index. Raise BadInput for a kind of layers that was not read.
+
+    Source: vLLM vllm/model_executor/layers/attention/mla_attention.py get_kv_cache_spec,
+    vllm/models/deepseek_v32/attention.py, vllm/models/minimax_m3/common/indexer.py (0.33.0)."""
+    row = row_bytes(layer, opts, model.row_type)
+    if any(one.kind == "B" for one in model.layers):
+        return row + layer.index_key * opts.number_bytes
+    if model.arch not in CHOOSING or layer.kind not in "IA":
+        raise BadInput("vllm: blocks of these layers that choose rows are not modelled")
+    if BYTES[opts.kv_cache_dtype] == 1:
+        row = LATENT_FP8
+    index = layer.index_key + layer.index_key // SCALE_OF * F32 if layer.kind == "I" else 0
+    return row + index
+
+
+def token_bytes(rules: Rules, opts: Options, model: RealModel) -> tuple[int, int]:
+    """Return the bytes of a token in all layers that keep all tokens, and in those that keep a window. Raise
+    BadInput."""
+    if model.compressed:
+        caches = [cache for group in packed_model(model, opts) for cache in group.caches]
+        full, window = (sum(cache.page // cache.block for cache in caches if cache.letter == letter) for letter in "AW")
+        return full, window
+    if model.indexed:
+        return block_bytes(rules, opts, model) // attention_block(rules, opts, model), 0
+    full, window = (sum(row_bytes(layer, opts, model.row_type) for layer in of) for of in (model.full, model.windows))
+    return full, window
 
 
 def real_groups(opts: Options) -> LayerGroups | None:

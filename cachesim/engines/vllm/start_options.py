@@ -1,15 +1,20 @@
 """Options that a release resolves at its start, from its model, its drafter and its device.
 
-Source: vLLM vllm/engine/arg_utils.py, vllm/config/vllm.py, vllm/model_executor/models/config.py (0.33.0).
+Source: vLLM vllm/engine/arg_utils.py, vllm/config/vllm.py, vllm/config/model.py _get_and_verify_max_len,
+vllm/model_executor/models/config.py (0.33.0).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from cachesim.base.errors import NotInBuild
-from cachesim.engines.vllm.flags import options
-from cachesim.model import Spec
+from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import short_notation
+from cachesim.engines.vllm.compressed_layers import served_model
+from cachesim.engines.vllm.flags import Options, options
+from cachesim.engines.vllm.pool_size import given_blocks
+from cachesim.model import Spec, parse
 
 if TYPE_CHECKING:
     from cachesim.engines.vllm.profiles import Rules
@@ -21,21 +26,74 @@ def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str,
     found = _resolved(rules, given)
     caching = found.setdefault("enable_prefix_caching", rules.prefix_caching(any(one.part for one in spec.layers)))
     found["mamba_cache_mode"] = rules.mamba_cache_mode(options(given).mamba_cache_mode, caching)
+    if "num_gpu_blocks" not in given and (blocks := given_blocks(rules, options(found), spec)):
+        found["num_gpu_blocks"] = blocks
     return found
 
 
 def _resolved(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the defaults that do not depend on the model."""
+    """Return options with the defaults that do not depend on the kinds of layers."""
     asked = options(given)
     overlaps = rules.async_scheduling(asked.speculative_method)
     if given.get("async_scheduling") and not overlaps:
         raise NotInBuild(f"{rules.name} does not start with async_scheduling and drafts of {asked.speculative_method}",
                          hint="--no-async-scheduling")
+    length = given["max_model_len"] if "max_model_len" in given else own_length(asked)
     size = rules.batch_size(asked.device_memory)
-    tokens = given.get("max_num_batched_tokens", size.max_num_batched_tokens)
+    tokens = size.max_num_batched_tokens
+    if length:
+        tokens = min(tokens, length * given.get("max_num_seqs", size.max_num_seqs))
+    tokens = given.get("max_num_batched_tokens", tokens)
     found = {"async_scheduling": overlaps, "max_num_batched_tokens": tokens,
-             "max_num_seqs": min(size.max_num_seqs, tokens)}  # fmt: skip
+             "max_num_seqs": min(size.max_num_seqs, tokens), "max_model_len": length}  # fmt: skip
     return {**found, **given}
+
+
+SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+"""Kinds of scaling whose factor is not applied to the length that the configuration states."""
+LONG_ROPE = "longrope"
+
+
+def own_length(opts: Options) -> int:
+    """Return the length of the real model that the options name, which is the default of max_model_len; 0 = unknown.
+    Raise BadInput."""
+    if not opts.real_model or opts.allow_long_max_model_len:
+        return 0
+    model = served_model(opts.real_model)
+    if model.scaling.kind == LONG_ROPE and model.scaling.original:
+        return model.scaling.original
+    return longest_start(model)
+
+
+def longest_start(model: RealModel) -> int:
+    """Return the largest max_model_len with which a server of this model starts, 0 = unknown."""
+    if model.scaling.kind in SCALED or "gemma3" in model.arch:
+        return model.context
+    return int(model.context * model.scaling.factor)
+
+
+def check_length(given: Mapping[str, Any]) -> None:
+    """Raise BadInput for a maximum length above that of the model."""
+    asked = options(given)
+    if not asked.real_model or asked.allow_long_max_model_len:
+        return
+    most = longest_start(served_model(asked.real_model))
+    if most and asked.max_model_len > most:
+        raise BadInput(f"the server does not start: max_model_len {asked.max_model_len} exceeds the length of the "
+                       f"model, {most} tokens", hint="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1")  # fmt: skip
+
+
+def logged_pool(rules: Rules, given: Mapping[str, Any]) -> list[str]:
+    """Return a line about the blocks of a real model's pool whose tokens the log states, [] without them. Raise
+    BadInput."""
+    asked = options(given)
+    if not asked.real_model or not asked.kv_cache_size_tokens or "num_gpu_blocks" in given:
+        return []
+    model = served_model(asked.real_model)
+    if model.compressed:
+        return []
+    found = resolved(rules, parse(short_notation(model)), given)
+    return [f"num_gpu_blocks {found['num_gpu_blocks']}: {asked.kv_cache_size_tokens:,} tokens in the log"]
 
 
 def derived_defaults(rules: Rules, given: Mapping[str, Any]) -> list[str]:

@@ -163,7 +163,7 @@ def _notes(case: Setup) -> list[str]:
     rules = rules_of(case.profile)
     assumed = assumed_flags(case.scenario)
     cautions = engine_of(case.profile).cautions(rules, case.scenario.model, case.scenario.server)
-    return [*cautions, *([assumption(assumed)] if assumed else [])]
+    return [*cautions, *([assumption(assumed.flags, assumed.cap)] if assumed.flags else [])]
 
 
 def advice_data(

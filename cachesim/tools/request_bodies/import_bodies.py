@@ -300,9 +300,10 @@ def _simulated(data: dict[str, Any], run: SimulatedImport, most: Sequence[int]) 
         row["simulated"] = row["not_kept"] = None
         row["foreign"] = 0
     known = [row for row in data["requests"] if row["simulated"] is not None]
+    assumed = assumed_flags(run.scenario)
     data["simulation"] = {
         "profile": run.scenario.profiles[0], "model": run.scenario.model, "flags": dict(run.scenario.server),
-        "assumed": assumed_flags(run.scenario), "refused": run.refused,
+        "assumed": assumed.flags, "assumed_cap": assumed.cap, "refused": run.refused,
         "played": len(known), "not_played": run.left, "limit": run.limit, "tokens": sum(row["tokens"] for row in known),
         "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
         "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),

@@ -305,7 +305,7 @@ def _simulation(data: Data) -> Iterator[Text]:
         f"{_tokens(data, found['not_kept'])} re-evaluated because the server did not keep them",
     )  # fmt: skip
     if found["assumed"]:
-        yield Text(assumption(found["assumed"]))
+        yield Text(assumption(found["assumed"], found["assumed_cap"]))
     if found["refused"]:
         yield Text(f"the server refuses a request: {found['refused']}", "yellow")
     if found["adapters"]:

@@ -26,7 +26,7 @@ from cachesim.judging.verdict_words import (
     word_of,
 )
 from cachesim.scenarios.schema import Scenario
-from cachesim.scenarios.server_settings import assumed_options
+from cachesim.scenarios.server_settings import assumed_sizes
 from cachesim.tools.run.observed_differences import differing_data, differing_text
 
 SHOWN = frozenset({"cache_n", "equal_cold", "status", "died"})
@@ -75,7 +75,7 @@ def _flags(scenario: Scenario) -> dict[str, Any]:
     """Return the server flags under the newest version."""
     engine = engine_named(scenario.engine)
     newest = engine.newest or next(reversed([*engine.profiles, *engine.line]))
-    return flags_data(newest, scenario.server, assumed_options(scenario))
+    return flags_data(newest, scenario.server, assumed_sizes(scenario))
 
 
 class NoticedChanges(NamedTuple):

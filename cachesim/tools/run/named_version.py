@@ -15,6 +15,16 @@ from cachesim.engines.contract import Engine
 _TAG = re.compile(r"(?:^|[-_])(?:v?(?P<version>\d+\.\d+[\w.]*)|b(?P<build>\d{2,9})$)")
 _CHART = re.compile(r"^[ \t-]*repository:[ \t]*[\"']?([\w./-]+)[\"']?[ \t]*(?:#[^\n]*)?\n(?:[ \t]*pullPolicy:[^\n]*\n)?"
                     r"[ \t]*tag:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)  # fmt: skip
+_STATED = (
+    r"(?<![\w./-])({})(?:\[[\w,-]*\])?(?:==|@)v?(\d+\.\d[\w.]*)",                # a package
+    r"(?<![\w.-])({})-(\d+\.\d[\w.]*)(?:\+\w+)?-(?:cp|py)3",                       # its wheel
+    r"\b(?:conda|mamba) install\b[^\n]*?\s({})=(\d+\.\d[\w.]*)",
+    r"\b({})_(?:IMAGE_)?(?:VERSION|TAG)[ \t]*[=:][ \t]*[\"']?v?(\d+\.\d[\w.]*)",      # a variable
+    r"\bgit clone\b[^\n]*?({})[^\0]{{0,400}}?(?:\bcheckout|\s--branch|\s-b)[ =]+(?:tags/)?v?(\d+\.\d[\w.]*)",
+)
+"""Patterns of the ways to state a version, with a place for the names of the server."""
+_LOGGED = r"\b({})[\w ]{{0,40}}? version:? ?v?(\d+\.\d+[\w.]*)"
+_SAID = r"(?<![\w./-])({})[ \t]+v?(\d+\.\d+\.\d+[\w.]*)"
 _NUMBERS = re.compile(r"\d+")
 _WORD = re.compile(r"[\w./:-]+")
 
@@ -35,19 +45,25 @@ class ChosenRules(NamedTuple):
 
 
 def named_version(text: str, engine: Engine) -> NamedVersion | None:
-    """Return the version of an engine's server that a text names first: by an installed package, by the tag of an
-    image, or by a line of a log. A tag without a version counts if nothing else names one. None without any."""
+    """Return the version of an engine's server that a text names first: by an installed package, a wheel, a variable, a
+    checkout, a line of a log, the tag of an image, or in words. A tag without a version counts if nothing else names
+    one. None without any."""
     names = "|".join(map(re.escape, dict.fromkeys((*engine.command_table.images, engine.recorded.name, engine.name))))
-    package = re.compile(rf"(?<![\w./-])({names})(?:\[[\w,-]*\])?(?:==|@)v?(\d+\.\d[\w.]*)", re.IGNORECASE)
-    log = re.compile(rf"\b({names})[\w ]{{0,40}}? version:? ?v?(\d+\.\d+[\w.]*)", re.IGNORECASE)
-    for pattern in (package, log):
-        if found := pattern.search(text):
-            return NamedVersion(_plain(found[2]), found[0])
+    for pattern in (*_STATED, _LOGGED):
+        if found := re.search(pattern.format(names), text, re.IGNORECASE):
+            return NamedVersion(_plain(found[2]), _in_one_line(found))
     tagged = [image for image in _images(text) if re.search(names, image.name, re.IGNORECASE)]
     for image in tagged:
         if found := _TAG.search(image.tag):
             return NamedVersion(_plain(found["version"] or f"b{found['build']}"), image.words)
+    if found := re.search(_SAID.format(names), text, re.IGNORECASE):
+        return NamedVersion(_plain(found[2]), found[0])
     return next((NamedVersion("", image.words) for image in tagged if not image.tag.isdigit()), None)
+
+
+def _in_one_line(found: re.Match[str]) -> str:
+    """Return the words that state a version; of several lines, the name and the version."""
+    return found[0] if "\n" not in found[0] else f"{found[1]} {found[2]}"
 
 
 class TaggedImage(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from enum import Enum
-from typing import Container, Iterator, Mapping, NamedTuple, Sequence
+from typing import AbstractSet, Container, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import note
 from cachesim.base.errors import BadInput, first_of, quoted
@@ -35,6 +35,9 @@ from cachesim.tools.run.server_command import (
     read_command,
 )
 
+_LOG_LINE = re.compile(
+    r"^[ \t]*(?:[\w.-]+[ \t]*\|[ \t]*)?(?:\([^()\n]{1,60}\)[ \t]*)?"         # a container, a process
+    r"(?:(?:INFO|WARNING|ERROR|DEBUG)\b|\[?20\d\d-\d\d-\d\d[ T])[^\n]*\n?", re.MULTILINE)
 NAMED = 220              # characters of a list of flags in a note
 
 
@@ -60,7 +63,7 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
     more = forms.flags if forms else ()
     try:
         if not profiles:
-            return _without_profile(text, words, program, engine, more)
+            return _with_logged(_without_profile(text, words, program, engine, more), text)
         found = [_read(words, program, engine, more, _compared(engine, profile)) for profile in profiles]
     except UnknownFlag as unknown:
         others = [other.name for other in ENGINES.values()
@@ -69,7 +72,18 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
         hint = f"{others[0]} has it: -p {others[0]}" if others else unknown.hint
         raise BadInput(unknown.cause, hint=hint) from None
     notes = (*_overruled(text, engine, profiles), *_uncompared(engine, profiles))
-    return PastedCommand(engine, profiles[0], found[0], notes)
+    return _with_logged(PastedCommand(engine, profiles[0], found[0], notes), text)
+
+
+def _with_logged(pasted: PastedCommand, text: str) -> PastedCommand:
+    """Return a command with the sizes that lines of the server's log in the same text state; the last line counts, and
+    precedes the arguments."""
+    command = pasted.command
+    for size in pasted.engine.command_table.logged:
+        if numbers := re.findall(size.pattern, text):
+            command.logged[size.option] = int(numbers[-1].replace(",", "")[:12])
+    command.options.update(command.logged)
+    return pasted
 
 
 def _overruled(text: str, engine: Engine, profiles: Sequence[str]) -> Iterator[str]:
@@ -81,8 +95,9 @@ def _overruled(text: str, engine: Engine, profiles: Sequence[str]) -> Iterator[s
 
 
 def _server_words(text: str) -> list[ShellWord]:
-    """Return the words of the first command line in a text that starts a server; without one, of the first."""
-    found = start_commands(text)
+    """Return the words of the first command line in a text that starts a server; without one, of the first. Lines of a
+    log are left out."""
+    found = start_commands(_LOG_LINE.sub("", text))
     tables = [engine.command_table for engine in ENGINES.values()]
     return next((words for words in found if any(find_program(words, table) for table in tables)), found[0])
 
@@ -297,7 +312,7 @@ def with_pasted(command: str, given: ServerArguments, takes: TakenModels) -> Ser
             raise BadInput(f"--server: {why}", hint=f"--set {option}=VALUE")
     named = [f"{name}={value}" for name, value in added.options.items()]
     read = _settings(pasted, takes, given.draft)
-    for line in (*pasted.notes, *_notes(pasted)):
+    for line in (*pasted.notes, *_notes(pasted, {*own, *added.options})):
         note(line)
     return ServerArguments(
         profiles=given.profiles or [pasted.profile],
@@ -370,8 +385,9 @@ def _text(value: Option) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _notes(pasted: PastedCommand) -> Iterator[str]:
-    """Yield the lines about a command line: what is simulated, and what is not."""
+def _notes(pasted: PastedCommand, own: AbstractSet[str]) -> Iterator[str]:
+    """Yield the lines about a command line: what is simulated, and what is not. ``own``: options that are given beside
+    it."""
     command = pasted.command
     options = ", ".join(f"{name}={_text(value)}" for name, value in command.options.items())
     yield f"--server: {pasted.profile}, {options or 'no option that is simulated'}"
@@ -383,13 +399,31 @@ def _notes(pasted: PastedCommand) -> Iterator[str]:
         yield f"set by the server: {_names(command.derived)}"
     if command.limits:
         yield f"not simulated, and assumed not to matter here: {_names(command.limits)}"
+    if command.logged:
+        yield f"stated by the log: {', '.join(f'{name}={value}' for name, value in command.logged.items())}"
+    yield from _device_notes(pasted, {*command.options, *own})
     sized = pasted.engine.command_table.sized
     if command.sized and sized not in command.options:
-        yield f"the size of the pool is not derived from {_names(command.sized)}: --set {sized}=N, else the default"
+        yield f"change the size of the pool, which is not derived from them: {_names(command.sized)} (--set {sized}=N)"
     if command.before:
         yield f"not read, before the program: {_names(command.before)}"
     if command.unread:
         yield f"environment variables that are not read: {_names(command.unread)}"
+
+
+def _device_notes(pasted: PastedCommand, stated: AbstractSet[str]) -> Iterator[str]:
+    """Yield the lines about options that the server chooses for its device, which a command line does not name.
+    ``stated``: options that are given."""
+    device = pasted.engine.manual.device
+    if device is None:
+        return
+    defaults, command = pasted.engine.manual.defaults, pasted.command
+    if not {device.name, device.decides} & stated:
+        yield (f"{device.name} is not given: {device.decides} {defaults[device.decides]}, as on a device of "
+               f"{device.smallest} (--set {device.name}=GIB)")  # fmt: skip
+    is_determined = any(word.startswith(device.unless) for word in (*command.ignored, *command.limits))
+    if device.kind and device.kind not in stated and not is_determined:
+        yield f"{device.kind} is not given: {device.kinds}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
 _LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
 _COMMON = re.compile(r"\$|export|env|sudo|nohup|exec|time|-u|python[0-9.]*")       # words before many programs
+_VERSION = re.compile(r"(?<=[a-z])@(v?\d[\w.]*|latest)$")
 _EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _CONTAINER_SWITCHES = frozenset({
@@ -76,6 +77,7 @@ class ServerCommand:
     before: list[str] = field(default_factory=list)            # words before the program, which are not read
     unset: list[str] = field(default_factory=list)             # variables whose defaults are taken
     derived: list[str] = field(default_factory=list)           # options that an argument determines, and which one
+    logged: dict[str, Option] = field(default_factory=dict)    # options that a line of the server's log states
 
 
 def find_program(words: Sequence[ShellWord], table: CommandTable) -> Program | None:
@@ -103,7 +105,9 @@ def _starts(texts: Sequence[str], start: Sequence[str]) -> bool:
 
 
 def _base(text: str) -> str:
-    return _EXTENSION.sub("", re.split(r"[/\\]", text)[-1])
+    """Return the name of a program, without its folder, its extension and the version that a runner of packages reads
+    (``uvx vllm@0.30.0``)."""
+    return _VERSION.sub("", _EXTENSION.sub("", re.split(r"[/\\]", text)[-1]))
 
 
 def _before(words: Sequence[ShellWord]) -> tuple[tuple[str, ...], dict[str, ShellWord]]:
@@ -204,6 +208,8 @@ class _ArgumentReader:
                 raise BadInput(f"{_place(word.variable)}: {name} has a shell variable", hint="put its value there")
             if name in rows:
                 self._apply_variable(rows[name], word)
+            elif name in self.table.switches:
+                self.found.options[self.table.switches[name]] = _is_on(word)
             elif name.startswith(self.table.variables):
                 self.found.unread.append(name)
             else:
@@ -212,7 +218,7 @@ class _ArgumentReader:
     def _apply_variable(self, row: Argument, word: ShellWord) -> None:
         """Apply an environment variable that stands for an argument; a switch has a truth value."""
         if row.values == "0":
-            on = word.text.lower() in ("1", "on", "true", "enabled")
+            on = _is_on(word)
             positive = [name for name in row.spellings if not name.startswith(("--no-", "-no"))]
             negative = [name for name in row.spellings if name.startswith(("--no-", "-no"))]
             for spelling in (positive if on else negative)[:1]:
@@ -412,6 +418,11 @@ class _ArgumentReader:
         self.found.options[flag.name] = allowed.otherwise
         self.found.derived.append(reason)
         self.replaced.add(flag.name)
+
+
+def _is_on(word: ShellWord) -> bool:
+    """True if the value of an environment variable switches on."""
+    return word.text.lower() in ("1", "on", "true", "enabled")
 
 
 def _origin(word: ShellWord) -> str:

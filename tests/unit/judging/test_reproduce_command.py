@@ -51,18 +51,19 @@ def test_a_flag_has_its_shortest_spelling_and_the_words_of_the_server(flag, valu
 def test_headline_flags_are_named_until_they_are_set():
     data = flags_data("mlx_lm@0.32.2", {"prefill_step_size": 512, "thinking": True})
     assert data == {"default": ["--prompt-cache-size 10"], "set": ["--prefill-step-size 512", "thinking=true"],
-                    "derived": [], "assumed": []}  # fmt: skip
+                    "derived": [], "assumed": [], "assumed_cap": ""}  # fmt: skip
     with pytest.raises(BadInput, match="unknown"):
         flags_data("mlx_lm@0.0.1", {})
 
 
 @pytest.mark.parametrize(("data", "lines"), [
-    ({"default": ["-b 2", "-c 3"], "set": ["-np 2"], "derived": ["one", "two"], "assumed": []},
+    ({"default": ["-b 2", "-c 3"], "set": ["-np 2"], "derived": ["one", "two"], "assumed": [], "assumed_cap": ""},
      [Text("flags: -b 2 -c 3; set: -np 2", "dim"), Text("one"), Text("two")]),
-    ({"default": ["-b 2"], "set": [], "derived": [], "assumed": []}, [Text("flags: -b 2", "dim")]),
-    ({"default": [], "set": ["-b 2"], "derived": [], "assumed": []}, [Text("set: -b 2", "dim")]),
-    ({"default": [], "set": [], "derived": ["one"], "assumed": ["-c 9"]}, [Text(assumption(["-c 9"])), Text("one")]),
-    ({"default": [], "set": [], "derived": [], "assumed": []}, []),
+    ({"default": ["-b 2"], "set": [], "derived": [], "assumed": [], "assumed_cap": ""}, [Text("flags: -b 2", "dim")]),
+    ({"default": [], "set": ["-b 2"], "derived": [], "assumed": [], "assumed_cap": ""}, [Text("set: -b 2", "dim")]),
+    ({"default": [], "set": [], "derived": ["one"], "assumed": ["-c 9"], "assumed_cap": ""},
+     [Text(assumption(["-c 9"])), Text("one")]),
+    ({"default": [], "set": [], "derived": [], "assumed": [], "assumed_cap": ""}, []),
 ])  # fmt: skip
 def test_the_flags_line_leaves_out_empty_parts(data, lines):
     assert flags_line(data) == lines

@@ -43,6 +43,8 @@ from cachesim.model import Model
 OUT_OF_MEMORY = ("Out of memory even after retracting all other requests in the decode batch. Aborting the last "
                  "request.")
 RESERVED_PAGES = 2              # pages that no request can use
+RESERVED_TOKENS = 2             # tokens of the context that no request can use
+RESERVED_INPUT = 5              # tokens that a prompt is shorter than the longest request
 
 
 class LaunchedBatch(NamedTuple):
@@ -66,6 +68,10 @@ class Scheduler:
         self.notes = StepNotes(context.log, "retracted")
         self.max_running_requests = args.max_running_requests
         self.max_req_len = args.max_total_tokens - RESERVED_PAGES * args.page_size
+        if args.context_len:
+            self.max_req_len = min(self.max_req_len, args.context_len - RESERVED_TOKENS)
+        longest = min(args.max_total_tokens, args.context_len or args.max_total_tokens)
+        self.max_req_input_len = min(self.max_req_len, longest - 1 - RESERVED_INPUT)
         self.pools = MemoryPools(
             HybridReqToTokenPool(self.max_running_requests, args.max_mamba_cache_size),
             self._token_to_kv_pool_allocator(), MHATokenToKVPool(context.spec))  # fmt: skip

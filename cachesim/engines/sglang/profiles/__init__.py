@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cachesim.engines.sglang.history import BESIDE, LINE
-from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.profiles.rule_table import EARLIER_CHUNK_SIZES, Rules
 from cachesim.engines.sglang.rules import host as h
 from cachesim.engines.sglang.rules import reported
 from cachesim.engines.sglang.rules import request as r
@@ -41,7 +41,7 @@ V0_5_9 = replace(
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
     state_source=r.state_source_running, overlaps=r.overlaps_if_possible,
     keeps_states=r.keeps_states_without_drafts, takes_other_place=reported.place_after_result,
-    tracking_slots=r.tracking_slots_by_drafts, least_tokens=0,
+    tracking_slots=r.tracking_slots_by_drafts, least_tokens=0, chunk_sizes=EARLIER_CHUNK_SIZES,
     strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
     owned_tokens=reported.owned_all, stays_full=s.stays_always,
     counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"}, publishes_events=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang.rules import host as h
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 
 Rule = Callable[..., Decision]
+
+
+class ChunkSize(NamedTuple):
+    """Default size of a chunk on a device with less memory than ``below`` [GiB], 0 = on any larger one."""
+
+    below: int
+    tokens: int
+
+
+CHUNK_SIZES = (ChunkSize(20, 2048), ChunkSize(60, 4096), ChunkSize(160, 8192), ChunkSize(0, 16384))
+"""Source: SGLang arg_groups/memory_hook.py handle_gpu_memory_settings, 87 (0.5.23), 87 (0.5.20)."""
+EARLIER_CHUNK_SIZES = (ChunkSize(35, 2048), ChunkSize(60, 4096), ChunkSize(160, 8192), ChunkSize(0, 16384))
+"""Source: SGLang server_args.py ServerArgs._handle_gpu_memory_settings, 935 (0.5.9)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +100,7 @@ class Rules(RuleSet):
     kept_order: Callable[[Sequence[int]], Sequence[int]] = r.kept_in_order
     strategies: frozenset[str] = frozenset({"auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"})
     eviction_policies: frozenset[str] = frozenset(t.PRIORITIES)       # --radix-eviction-policy
+    chunk_sizes: tuple[ChunkSize, ...] = CHUNK_SIZES      # --chunked-prefill-size by the memory of the device
     least_tokens: int = 2           # slots of rows for each request that runs; 0 = rows do not cap the requests
     states_cap_requests: bool = True    # states do, too
     many_waiting: int = 128         # more waiting requests than this are not matched

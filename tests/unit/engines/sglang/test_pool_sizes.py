@@ -20,6 +20,7 @@ from cachesim.engines.sglang.pool_sizes import (
     states_per_request,
 )
 from cachesim.engines.sglang.profiles import V0_5_9, V0_5_20, V0_5_23
+from cachesim.engines.sglang.start_options import with_defaults
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.model import parse
 from cachesim.scenarios.option_checks import model_named
@@ -245,3 +246,35 @@ def test_lines_name_a_configuration_by_its_last_two_parts_and_only_pools_that_it
     assert said == ["small/config.json: slots: 5,000 of rows; 2048 requests at a time"]
     said = derived_sizes(V0_5_23, options({"real_model": "gpt-oss", "pool_gib": 2.0}))
     assert said == ["gpt-oss: slots: 32,363 of rows, 25,890 of windows; 2048 requests at a time"]
+
+
+@pytest.mark.parametrize(("memory", "chunks"), [(0, (2048, 2048)), (24, (2048, 4096)), (80, (8192, 8192)),
+                                                (192, (16384, 16384))])  # fmt: skip
+def test_the_memory_of_the_device_determines_the_size_of_a_chunk(memory, chunks):
+    given = {"device_memory": memory}
+    assert tuple(with_defaults(rules, given)["chunked_prefill_size"] for rules in (V0_5_9, V0_5_23)) == chunks
+    assert with_defaults(V0_5_23, {"device_memory": memory, "chunked_prefill_size": 512})["chunked_prefill_size"] == 512
+
+
+def test_the_context_is_that_of_the_model_or_smaller():
+    engine, model = ENGINES["sglang"], {"real_model": "qwen3"}
+    assert with_defaults(V0_5_23, model)["context_len"] == 40960
+    with pytest.raises(BadInput, match="context_len 50000 exceeds that of the model, 40960 tokens"):
+        engine.check_start(V0_5_23, "AAAA", {**model, "context_len": 50000})
+    engine.check_start(V0_5_23, "AAAA", {**model, "context_len": 50000, "allow_longer_context": True})
+
+
+@pytest.mark.parametrize(("n", "refusal"), [
+    (93, ""), (94, "exceeds the maximum allowed length (94 tokens)"),
+    (100, "is longer than the model's context length (100 tokens)"),
+])  # fmt: skip
+def test_a_prompt_that_does_not_fit_the_context_is_refused(n, refusal):
+    server = ENGINES["sglang"].start("sglang@0.5.23", "A", {"context_len": 100}, "none")
+    answer = server.submit(Request(tuple(range(1, n + 1)), 1))
+    assert (refusal in answer.error) if refusal else answer.error == ""
+
+
+def test_devices_share_the_heads_of_a_layer():
+    model = real_model("qwen3")
+    one, two = (pool_sizes(V0_5_23, model, options({"tensor_parallel_size": n}), GIB).rows for n in (1, 2))
+    assert two // 2 == one

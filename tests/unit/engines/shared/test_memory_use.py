@@ -13,7 +13,6 @@ from cachesim.engines.shared.memory_use import (
     MemoryUse,
     context_of,
     row_bytes,
-    row_type,
 )
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import attention
@@ -68,10 +67,3 @@ def test_nothing_is_claimed_that_an_engine_does_not_say():
     forms, agents = MemoryForms(lambda ask: use), AgentForms(("serve",), lambda ask, clients: iter(()))
     assert (forms.flags, forms.lower, forms.agents) == ((), {}, None)
     assert (agents.width, agents.smaller, agents.unit, agents.filled) == ("", {}, 0, ())
-
-
-def test_the_type_of_rows_is_an_option_with_these_types():
-    flag = row_type({"auto": 2, "fp8": 1})
-    assert (flag.name, flag.default, flag.choices, flag.spellings) == (
-        "kv_cache_dtype", "auto", ("auto", "fp8"), ("--kv-cache-dtype",))
-    assert flag.help == "Type of the rows."

@@ -39,7 +39,7 @@ def test_a_block_that_the_kernels_do_not_take_is_refused():
     ("MiniMaxAI/MiniMax-M3", 896),
 ])  # fmt: skip
 def test_a_prompt_sent_twice_is_found_in_whole_blocks_of_all_groups(capsys, model, loaded):
-    line = f"vllm serve {model} --num-gpu-blocks-override 4000"
+    line = f"vllm serve {model} --max-model-len 8192 --num-gpu-blocks-override 4000"
     assert main(["run", "P1020>1/P>1", "--server", line, "--json"]) == exits.HOLDS
     requests = json.loads(capsys.readouterr().out)["runs"][0]["requests"]
     assert [one["loaded"] for one in requests] == [0, loaded]

@@ -53,3 +53,38 @@ def test_a_changed_default_is_named():
 
 def test_a_given_value_that_equals_a_resolved_default_is_written():
     assert spoken({"enable_prefix_caching": True, "block_size": 16}, "vllm") == {"enable_prefix_caching": True}
+
+
+def started(*settings):
+    """Return the options with which a server of these settings starts."""
+    rules = PROFILES["vllm@0.33.0"]
+    given = dict(settings)
+    ENGINE.check_start(rules, "AAAA", given)
+    return resolved(rules, parse("AAAA"), given)
+
+
+def test_the_length_is_that_of_the_model_unless_it_is_given():
+    model = ("real_model", "qwen3")
+    assert started(model)["max_model_len"] == 40960
+    assert started(model, ("max_model_len", 0))["max_model_len"] == 0
+    assert started(model, ("max_model_len", 512), ("max_num_seqs", 1))["max_num_batched_tokens"] == 512
+    with pytest.raises(BadInput, match="max_model_len 50000 exceeds the length of the model, 40960 tokens"):
+        started(model, ("max_model_len", 50000))
+    assert started(model, ("max_model_len", 50000), ("allow_long_max_model_len", True))["max_model_len"] == 50000
+
+
+def test_the_memory_of_the_pool_and_the_log_determine_its_blocks():
+    """A block of Qwen3-8B has 2,359,296 bytes; so many hold 72,816 tokens, as the log would state."""
+    model = ("real_model", "qwen3")
+    assert started(model, ("kv_cache_memory_bytes", 10 << 30))["num_gpu_blocks"] == 4551
+    assert started(model, ("kv_cache_size_tokens", 72816))["num_gpu_blocks"] == 4551
+    with pytest.raises(BadInput, match="needs 2560 blocks, and 454 are usable"):
+        started(model, ("kv_cache_memory_bytes", 1 << 30))
+    assert derived_defaults(PROFILES["vllm@0.33.0"], {"real_model": "qwen3"}) == [
+        "max_model_len 40960: chosen at the start of vllm@0.33.0"]
+
+
+def test_numbers_of_four_bytes_double_the_rows_and_the_blocks_of_states():
+    wide, usual = (ENGINE.derived(PROFILES["vllm@0.33.0"], {"real_model": "qwen3", "kv_cache_memory_bytes": 9 << 30,
+                                                          "model_dtype": name})[0] for name in ("float32", "auto"))
+    assert ("4,718,592" in wide, "2,359,296" in usual) == (True, True)

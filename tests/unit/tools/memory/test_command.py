@@ -124,7 +124,7 @@ def test_a_context_may_be_a_single_token(capsys):
     ("qwen3-next -p sglang --mamba-full-memory-ratio x", "'x'"),
     ("qwen3-next --memory 8GiB -p sglang --mamba-full-memory-ratio 0", "above 0"), ("qwen3 -np 65", "64"),
     ("mamba-2 -p ik_llama", "'mamba-2'"), ("glm-5 -p ik_llama -p llama_cpp", "'glm-5'"),
-    ("deepseek-v3.2 -p vllm --memory 64GiB", "vllm"), ("deepseek-v4 -p sglang --memory 64GiB", "sglang"),
+    ("hunyuan-v4 -p vllm --memory 64GiB", "vllm"), ("deepseek-v4 -p sglang --memory 64GiB", "sglang"),
     ("minimax-m3 -p mlx_lm --memory 64GiB", "mlx_lm"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(capsys, line, named):

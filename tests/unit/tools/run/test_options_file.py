@@ -68,7 +68,7 @@ def test_vllm_takes_the_options_of_its_file(options: Any) -> None:
     assert found.model == "Qwen/Qwen3-8B"
     assert found.options == {
         "max_model_len": 8192, "max_num_seqs": 4, "enable_prefix_caching": True, "async_scheduling": False,
-        "speculative_method": "mtp", "num_speculative_tokens": 2,
+        "speculative_method": "mtp", "num_speculative_tokens": 2, "gpu_memory_utilization": 0.9,
     }  # fmt: skip
     assert "--port" in found.ignored and "--trust-remote-code" in found.ignored
 

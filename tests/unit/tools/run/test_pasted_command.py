@@ -108,7 +108,7 @@ def test_the_layers_of_a_draft_model_are_read_from_its_file(
     ("--max-num-seqs 8", "does not name a program"),
     ("vllm serve M", "the model 'M' of the command line is unknown, and no file of it is here (--model MODEL"),
     ("vllm serve 'M", "character 12: this quotation mark has no end"),
-    ("vllm serve M && x", "character 14: '&&' is shell syntax"),
+    ("vllm serve M (x", "character 14: '(' is shell syntax"),
     ("vllm serve M --max-model-len $LEN", "character 30: the value of '--max-model-len' is a shell variable"),
     ("vllm serve $M", "character 12: the model is a shell variable (put its value there, or add --model MODEL)"),
     ("vllm serve M --speculative-config '{\"method\"'", "character 35: flag '--speculative-config': broken"),
@@ -308,7 +308,8 @@ def test_pages_that_depend_on_the_device_must_be_given(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("flags", "options"), [
-    ("--dtype float32", None), ("--dtype bfloat16", {}), ("--distributed-executor-backend mp", {}),
+    ("--dtype float32", {"model_dtype": "float32"}), ("--dtype float8", None), ("--dtype bfloat16", {}),
+    ("--distributed-executor-backend mp", {}),
     ("--distributed-executor-backend ray", {"async_scheduling": False}), ("--additional-config '{}'", {}),
     ("""--additional-config '{"gdn_prefill_backend": "triton"}'""", {}),
     ("""--additional-config '{"ascend_scheduler_config": {"enabled": true}}'""", None)])  # fmt: skip
@@ -406,18 +407,20 @@ def test_an_option_that_the_line_needs_may_be_among_the_settings(capsys: pytest.
 
 
 def test_each_kind_of_unread_argument_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    _, notes = applied("VLLM_B=2 VLLM_A=1 numactl -N 0 vllm serve ${M:-GA} --port ${P:-8} --gpu-memory-utilization 0.7 "
+    _, notes = applied("VLLM_B=2 VLLM_A=1 numactl -N 0 vllm serve ${M:-GA} --port ${P:-8} --cpu-offload-gb 4 "
                        "--attention-backend X", capsys, profiles=["vllm@0.33.0"], model="GA")  # fmt: skip
     assert notes == [
         "--server: vllm@0.33.0, no option that is simulated",
         "assumed not to be set, so that the default in the command line holds: M",
         "ignored, without an effect on the cache: --port",
         "not simulated, and assumed not to matter here: --attention-backend X",
-        "the size of the pool is not derived from --gpu-memory-utilization: --set num_gpu_blocks=N, else the default",
+        "device_memory is not given: max_num_batched_tokens 2048, as on a device of less than 70 GiB (--set "
+        "device_memory=GIB)",
+        "change the size of the pool, which is not derived from them: --cpu-offload-gb (--set num_gpu_blocks=N)",
         "not read, before the program: numactl, -N, 0",
         "environment variables that are not read: VLLM_B, VLLM_A"]  # fmt: skip
-    _, notes = applied("vllm serve --num-gpu-blocks-override 8 --gpu-memory-utilization 0.7", capsys,
-                       profiles=["vllm@0.33.0"])  # fmt: skip
+    _, notes = applied("vllm serve --num-gpu-blocks-override 8 --cpu-offload-gb 4", capsys, profiles=["vllm@0.33.0"],
+                       settings=["device_memory=80"])  # fmt: skip
     assert notes == ["--server: vllm@0.33.0, num_gpu_blocks=8"]
 
 
@@ -506,3 +509,39 @@ def test_a_rule_set_beside_a_named_version_is_simulated_and_the_difference_is_sa
     found = read_pasted("docker run vllm/vllm-openai:v0.30.0 --model M", ["vllm@0.33.0"])
     assert (found.profile, found.notes[:1]) == (
         "vllm@0.33.0", ("vllm/vllm-openai:v0.30.0 names vllm 0.30.0: -p vllm@0.33.0 is simulated",))
+
+
+@pytest.mark.parametrize(("text", "profile"), [
+    ("pip install vllm==0.30.0 && vllm serve GA", "vllm@0.30.0"), ("uvx vllm@0.31.0 serve GA", "vllm@0.31.0"),
+    ("cd /x && . bin/activate; vllm serve GA && echo done", "vllm@0.33.0"),
+    ("git clone https://github.com/vllm-project/vllm; cd vllm; git checkout v0.30.0; vllm serve GA", "vllm@0.30.0"),
+    ("conda install vllm=0.31.0; vllm serve GA", "vllm@0.31.0"), ("vllm serve GA    # vLLM 0.32.0", "vllm@0.32.0"),
+    ("bash -c 'pip install vllm-0.30.0+cu129-cp38-abi3-linux_x86_64.whl && vllm serve GA'", "vllm@0.30.0"),
+    ("export SGLANG_VERSION=v0.5.9 && python3 -m sglang.launch_server --model-path GA", "sglang@0.5.9"),
+])  # fmt: skip
+def test_a_list_of_commands_starts_the_version_that_it_names(text: str, profile: str) -> None:
+    found = read_pasted(text, [])
+    assert (found.profile, found.command.model) == (profile, "GA")
+
+
+@pytest.mark.parametrize(("text", "options"), [
+    ("vllm serve Qwen/Qwen3-8B\nINFO 11-02 [kv_cache_utils.py:1147] GPU KV cache size: 320,576 tokens, Maximum "
+     "concurrency for 40,960 tokens per request: 7.83x", {"kv_cache_size_tokens": 320576, "max_model_len": 40960}),
+    ("vllm serve GA\n(EngineCore pid=7) INFO 11-02 [executor.py:9] # GPU blocks: 27839, # CPU blocks: 2048",
+     {"num_gpu_blocks": 27839}),
+    ("sglang serve --model-path GA\n[2026-11-01 10:00:00 TP0] max_total_num_tokens=432001, chunked_prefill_size=8192, "
+     "max_prefill_tokens=16384, max_running_requests=2109, context_len=40960, available_gpu_mem=7.21 GB",
+     {"max_total_tokens": 432001, "chunked_prefill_size": 8192, "max_running_requests": 2109, "context_len": 40960}),
+])  # fmt: skip
+def test_lines_of_the_log_state_the_sizes_of_the_server(text: str, options: dict[str, int]) -> None:
+    found = read_pasted(text, []).command
+    assert found.options == found.logged == options
+
+
+def test_a_device_that_is_too_small_limits_the_assumed_pool(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "vllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.5 --max-model-len 4096"
+    out, _ = lines_of(capsys, "run", "P4000>1/Q4000>1", "--server", line, "--set", "device_memory=2")
+    assert "assumed: --num-gpu-blocks-override 455, all of 2 GiB x 0.5" in out
+    assert main(["run", "P4000>1/Q4000>1", "--server", line, "--set", "device_memory=2", "--json"]) == exits.HOLDS
+    flags = json.loads(capsys.readouterr().out)["runs"][0]["flags"]
+    assert (flags["assumed"], flags["assumed_cap"]) == (["--num-gpu-blocks-override 455"], "2 GiB x 0.5")
