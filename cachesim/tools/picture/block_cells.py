@@ -9,7 +9,7 @@ from cachesim.base.escaping import markup
 from cachesim.engines.inspection import BlockCell
 from cachesim.tools.picture.position_scale import text
 
-WIDE, HIGH, LINE = 50, 34, 46         # pixels of a cell, and from a line of cells to the next
+WIDE, HIGH, LINE = 66, 34, 46         # pixels of a cell, and from a line of cells to the next
 SHOWN = 48                            # blocks that are drawn after each request, at most
 Cells = Sequence[BlockCell]
 

@@ -45,7 +45,7 @@ def cut(words: str, most: int) -> str:
 
 LEAST, MOST = 16.0, 150.0    # minimum and maximum width of an interval between two boundaries, in pixels
 UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # candidate widths of a token in pixels: the first that is not too wide in total
-WIDE, NARROW = 1200.0, 520.0          # maximum width of all tokens in a drawing alone, and in a timeline
+WIDE, NARROW = 1200.0, 430.0          # maximum width of all tokens in a drawing alone, and in a timeline
 
 
 class PositionScale:

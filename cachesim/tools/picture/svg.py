@@ -139,7 +139,7 @@ def _scene(drawn: RunDrawing, top: float, mark: str, differs: int, alone: bool) 
             rows.append(f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>')
             rows.append(text(12, y - 5, "first difference", "letter start"))
     height = TOP + len(one.rows) * STEP
-    cells, high = draw_blocks(one.blocks, drawn.lanes.names, top + height, drawn.width)
+    cells, high = draw_blocks(one.blocks, drawn.lanes.names, top + height, drawn.plain)
     boxes, more = draw_trees(one.nodes, drawn.scale, top + height + high)
     end = height + high + more
     signs, more = legend(top + end, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)

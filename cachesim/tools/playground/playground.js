@@ -47,7 +47,8 @@
     }
     $("other").value = other;
     if ($("other").selectedIndex < 0) $("other").value = "";
-    $("what-if").replaceChildren(made("option", "one flag were", { value: "" }), ...has.what_if.map((text) => made("option", text)));
+    $("what-if").replaceChildren(made("option", "one flag were", { value: "" }));
+    $("what-if").append(...has.what_if.map((text) => made("option", text)));
     const at = has.profiles.indexOf($("profile").value);
     $("newer").disabled = at < 1;
     $("older").disabled = at > has.profiles.length - 2;
@@ -140,7 +141,8 @@
     const groups = Object.entries(choices.symptoms).map(([name, text]) => {
       const group = made("optgroup", "", { label: name + ": " + text });
       const mine = found.filter((one) => one.symptom === name);
-      group.append(...mine.map((one) => made("option", one.title + " (" + one.profiles[0].split("@")[0] + ")", { value: one.id })));
+      const named = (one) => one.title + " (" + one.profiles[0].split("@")[0] + ")";
+      group.append(...mine.map((one) => made("option", named(one), { value: one.id })));
       return group;
     });
     $("example").replaceChildren(made("option", "choose one of " + found.length, { value: "" }));

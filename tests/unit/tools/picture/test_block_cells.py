@@ -67,7 +67,8 @@ def test_each_request_has_a_line_at_least_and_as_many_as_its_blocks_need():
     assert heads == [("blocks of the pool after each request", "12", "64"), ("#0", "12", "98"), ("", "12", "112"),
                      ("#5", "12", "144"), ("", "12", "158"), ("#7", "12", "236"), ("", "12", "250")]  # fmt: skip
     boxes = [(box.get("x"), box.get("y")) for box in body.iter("rect")]
-    assert boxes == [("100", "124"), ("150", "124"), ("100", "170"), ("150", "170"), ("100", "216")]
+    second = str(100 + WIDE)
+    assert boxes == [("100", "124"), (second, "124"), ("100", "170"), (second, "170"), ("100", "216")]
     assert height == 28 + 46 + 2 * 46 + 46 + 8
 
 
