@@ -183,7 +183,7 @@ def _advised(
     from cachesim.tools.advise.search import AdviceSearch, case_data
 
     own = [one.client for one in case.proposed if one.client is not None]
-    search = AdviceSearch(base.case, case.excluded, base, own)
+    search = AdviceSearch(base.case, case.excluded, base, own, judges_all=bool(case.proposed))
     known = {**case_data(search, case.has_texts), **about}
     is_early = not as_json and known["bound"]["holds"] is not None
     if is_early:

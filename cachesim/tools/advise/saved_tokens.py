@@ -14,7 +14,7 @@ from cachesim.tools.advise.proposals import ProposedChange
 from cachesim.tools.advise.ranking import choose_best
 from cachesim.tools.advise.report import changes_text
 from cachesim.tools.advise.search import AdviceSearch, case_data, piece_data
-from cachesim.tools.advise.setup_changes import CaseArguments, ChangeKind, Setup, SetupChange, Trial, run_trial
+from cachesim.tools.advise.setup_changes import CaseArguments, ChangeKind, Setup, SetupChange, Trial, TrialRuns
 
 TOKENS, SENT = 1_000_000, 200    # limits of a search that was not requested: prompt tokens and requests to run,
 ROUNDS, PART = 11_000, 128       # and generated tokens; PART prompt tokens take as long as a generated token
@@ -41,10 +41,11 @@ class RepairCase(NamedTuple):
         return self.facts is None
 
 
-def saved_tokens(case: RepairCase, spent: int = 0) -> Data | None:
+def saved_tokens(case: RepairCase, spent: int = 0, runs: TrialRuns | None = None) -> Data | None:
     """Return the evaluated tokens of a conversation, and how many of them the best change of the client or of flags
     saves; None if no change saves enough, or if the case cannot run. The work is limited independently of time;
-    ``too_slow`` is True if the limits do not allow a trial. ``spent``: work of other runs of the conversation."""
+    ``too_slow`` is True if the limits do not allow a trial. ``spent``: work of other runs of the conversation.
+    ``runs``: earlier runs of the conversation, None = all are made here."""
     scenario = case.scenario
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
     tries = min(TOKENS // max(1, tokens), SENT // len(scenario.steps) - 1)       # the unchanged case is run first
@@ -52,7 +53,7 @@ def saved_tokens(case: RepairCase, spent: int = 0) -> Data | None:
     if tries <= 0 or 2 * cost + spent > ROUNDS:
         return {"too_slow": True}
     try:
-        search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
+        search = AdviceSearch(Setup(scenario, scenario.profiles[0]), judges_all=False, runs=runs)
         singles = sorted(filter(partial(_applies, case), search.singles), key=lambda one: one.kind, reverse=True)
         for one in singles[:tries]:
             search.attempt((one,))
@@ -67,7 +68,7 @@ def saved_tokens(case: RepairCase, spent: int = 0) -> Data | None:
     data, best = case_data(search), piece_data(chosen, search, UNITS, CaseArguments())
     if best["saved"] <= 0:
         return None
-    every = [best["saved"], *(_saved(other, chosen.tried) for other in case.variants)]
+    every = [best["saved"], *(_saved(other, chosen.tried, search.runs) for other in case.variants)]
     client = any(change["kind"] == "client" for change in best["changes"])
     return {
         "too_slow": False, "evaluated": data["base"]["evaluated"], "saved": best["saved"], "share": best["share"],
@@ -85,10 +86,10 @@ def _applies(case: RepairCase, change: SetupChange) -> bool:
     return change.kind is ChangeKind.FLAG or (client and not change.options)
 
 
-def _saved(scenario: Scenario, trial: Trial) -> int:
+def _saved(scenario: Scenario, trial: Trial, runs: TrialRuns) -> int:
     """Return the tokens that the changes of a trial save in another scenario; 0 if they have no effect."""
     base = Setup(scenario, scenario.profiles[0])
     case: Setup | None = base
     for one in trial.changes:
         case = case and one.of(case)
-    return run_trial(base).outcome.evaluated - run_trial(case).outcome.evaluated if case is not None else 0
+    return runs.counted(base).outcome.evaluated - runs.counted(case).outcome.evaluated if case is not None else 0

@@ -16,6 +16,7 @@ from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.setting_trials import sufficient_size
 from cachesim.engines.shared.size_formulas import split_sizes
+from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.judging.reproduce_command import assumed_flags, assumption
 from cachesim.scenarios.known_repairs import repair_by
 from cachesim.scenarios.option_checks import in_force
@@ -31,9 +32,9 @@ from cachesim.tools.advise.setup_changes import (
     SmallerSize,
     Trial,
     TrialOutcome,
+    TrialRuns,
     affect_same_setting,
     command_words,
-    run_trial,
     single_changes,
 )
 
@@ -42,14 +43,18 @@ PAIRED = 4             # best changes that are also tried in pairs
 
 class AdviceSearch:
     """Search for advice on a case. ``base``: the unchanged case, None = run it. ``found``: the trials so far, in order.
-    ``excluded``: names of client changes that are not tried; ``more``: further client changes that are tried."""
+    ``excluded``: names of client changes that are not tried; ``more``: further client changes that are tried.
+    ``judges_all`` False: where all answers of the unchanged case are correct, a trial that evaluates as many tokens is
+    not judged, because it cannot be advice. ``runs``: earlier runs of the case, None = the search makes all."""
 
     def __init__(
         self, case: Setup, excluded: AbstractSet[str] = frozenset(), base: Trial | None = None,
-        more: Sequence[ClientChange] = (),
+        more: Sequence[ClientChange] = (), judges_all: bool = True, runs: TrialRuns | None = None,
     ) -> None:
         self.case, self.engine = case, engine_of(case.profile)
-        self.base = base or run_trial(case)
+        self.runs = runs or TrialRuns()
+        self.base = base or self.runs.judged(case)
+        self.counts_first = not (judges_all or bad(self.base))
         self.bound = self.base.bound
         self.found: list[Trial] = []
         known = [one for one in single_changes(case, self.engine)
@@ -111,7 +116,7 @@ class AdviceSearch:
         with suppress(BadInput):
             case = change.of(self.case)
             if case is not None:
-                return run_trial(case, (change,), self.bound)
+                return self.runs.judged(case, (change,), self.bound)
         return None
 
     def _pairs(self) -> Iterator[tuple[SetupChange, ...]]:
@@ -130,9 +135,17 @@ class AdviceSearch:
                 case = case and one.of(case)
             if case is not None:
                 same = not any(one.client for one in changes)
-                self.found.append(run_trial(case, changes, self.bound if same else None))
+                self.found.append(self._trial(case, changes, self.bound if same else None))
                 return self.found[-1]
         return None
+
+    def _trial(self, case: Setup, changes: tuple[SetupChange, ...], bound: EvaluationBound | None) -> Trial:
+        """Return a trial, judged unless it cannot be advice. Raise BadInput."""
+        if self.counts_first:
+            counted = self.runs.counted(case, changes, bound)
+            if counted.outcome.evaluated >= self.base.outcome.evaluated:
+                return counted
+        return self.runs.judged(case, changes, bound)
 
 
 Data = dict[str, Any]

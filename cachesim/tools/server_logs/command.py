@@ -129,6 +129,7 @@ def _simulated(asked: LogImportOptions, read: LogReading, bar: ProgressBar) -> I
     """Return the report on a log with its simulation, and its scenario file. ``bar`` shows what is done."""
     from cachesim.base.files import write_whole
     from cachesim.tools.advise.saved_tokens import saved_tokens
+    from cachesim.tools.advise.setup_changes import TrialRuns
     from cachesim.tools.server_logs.import_log import simulate_log
     from cachesim.tools.server_logs.rebuild.assumed_history import repair_case
     from cachesim.tools.server_logs.rebuild.case_facts_of_log import unproved_changes
@@ -147,10 +148,11 @@ def _simulated(asked: LogImportOptions, read: LogReading, bar: ProgressBar) -> I
     if found is not None and facts is not None and asked.tries_changes:
         case = repair_case(found, facts)
         excluded = unproved_changes(data["statements"])
+        runs = TrialRuns()
         bar.show("trying other clients and flags")
-        data["saved"] = case and saved_tokens(case._replace(excluded=case.excluded | excluded))
+        data["saved"] = case and saved_tokens(case._replace(excluded=case.excluded | excluded), runs=runs)
         bar.show("trying cures of the costliest request")
-        data["cures"] = cures(found, data["statements"], facts)
+        data["cures"] = cures(found, data["statements"], facts, runs)
     data["arguments"] = case_arguments(asked.case, asked.limits)
     data["first_lines"] = [line.as_data() for line in first_lines(data, asked.out)]
     if asked.out and imported.text:

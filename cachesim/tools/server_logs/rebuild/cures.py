@@ -17,9 +17,9 @@ from cachesim.tools.advise.setup_changes import (
     Setup,
     SetupChange,
     TrialOutcome,
+    TrialRuns,
     builds,
     flag_changes,
-    run_trial,
 )
 from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest, Reconstruction
 
@@ -29,11 +29,13 @@ Data = dict[str, Any]
 Said = Mapping[str, Any]
 
 
-def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = NOTHING_KNOWN) -> list[Data]:
+def cures(
+    found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = NOTHING_KNOWN, runs: TrialRuns | None = None
+) -> list[Data]:
     """Return the cures of the request that lost most by a proved cause: the best flag, then the first later build;
     without both, the newest pull request that repairs a rule of the cause. [] if the simulation contradicts the log, or
     if no change that was run helps. ``statements``: as in ``import --json``; ``facts``: what the log shows about its
-    server.
+    server. ``runs``: earlier runs of the reconstructed log, None = all are made here.
     """
     if found.is_rejected or not found.line:
         return []
@@ -49,13 +51,14 @@ def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = 
     tries = min(TOKENS // max(1, prompts), GENERATED // max(1, generated))
     if tries < 2:
         return []
-    base = run_trial(case).outcome
+    runs = runs or TrialRuns()
+    base = runs.judged(case).outcome
     best: dict[ChangeKind, tuple[SetupChange, int]] = {}
     for change in islice((one for one in _changes(case, causes) if facts.allows(one, case)), tries - 1):
         if change.kind is ChangeKind.PROPOSAL and best:
             break                                    # a flag or a build that can be had is enough
-        evaluated = _evaluated(case, change, base, worst.step)
         limit = best[change.kind][1] if change.kind in best else base.each[worst.step]
+        evaluated = _evaluated(case, change, base, worst.step, limit, runs)
         if evaluated < limit and (change.kind is ChangeKind.FLAG or change.kind not in best):
             best[change.kind] = change, evaluated
     engine = engine_of(found.profile)
@@ -99,11 +102,17 @@ def _changes_rule(engine: Engine, change: SetupChange, rules: tuple[str, ...]) -
     return any(one.old.startswith(rules) for one in base.changes(proposed))
 
 
-def _evaluated(case: Setup, change: SetupChange, base: TrialOutcome, step: int) -> int:
-    """Return the evaluated tokens of a request with a change; as many as without it if an answer becomes wrong."""
+def _evaluated(case: Setup, change: SetupChange, base: TrialOutcome, step: int, limit: int, runs: TrialRuns) -> int:
+    """Return the evaluated tokens of a request with a change; as many as without it if an answer becomes wrong. A run
+    in which it evaluates at least ``limit`` tokens is not judged."""
     try:
         changed = change.of(case)
-        outcome = base if changed is None else run_trial(changed).outcome
+        if changed is None:
+            return base.each[step]
+        counted = runs.counted(changed).outcome
+        if counted.each[step] >= limit:
+            return counted.each[step]
+        outcome = runs.judged(changed).outcome
     except BadInput:
         return base.each[step]
     worse = {*outcome.wrong, *outcome.failed, *outcome.undecided} - {*base.wrong, *base.failed, *base.undecided}

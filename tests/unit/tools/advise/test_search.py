@@ -62,6 +62,16 @@ def test_pairs_are_those_of_the_best_changes_that_can_be_had():
     assert all(a.kind <= b.kind and not affect_same_setting(a, b) for a, b in pairs)
 
 
+@pytest.mark.parametrize("line, model", [("S40.A60/B80/S.C50/S.A.D5", "GGGA"), ("d2.S80.u5/e2.S.u", "AA")])
+def test_trials_that_cannot_be_advice_need_no_judgement(line, model):
+    whole, advice = searched(line, model=model)
+    search = AdviceSearch(whole.case, judges_all=False)
+    list(search)
+    assert advice_data(search, chosen(search), UNITS) == advice_data(whole, advice, UNITS)
+    unjudged = [one for one in search.found if len(one.outcome.undecided) == len(one.outcome.each)]
+    assert unjudged and all(one.outcome.evaluated >= search.base.outcome.evaluated for one in unjudged)
+
+
 def test_where_nothing_is_lost_only_the_client_is_asked():
     search, advice = searched("A40/A.B20", model="AA")
     assert all(one.changes[0].kind is ChangeKind.CLIENT for one in search.found)
