@@ -44,6 +44,7 @@ TOOL_ARROWS = {
     ("run", "picture"): "`run`, `why` and `diff` draw what they have judged",
     ("rulebook", "server_logs"): "`explain` says what a line of a log means",
     ("advise", "workload"): "`advise --for agents` runs recorded sessions",
+    ("memory", "workload"): "`memory --workload` runs recorded sessions on the estimated server",
     ("request_bodies", "advise"): "what an import found is followed by the advice that would have helped",
     ("server_logs", "advise"): "what an import found is followed by the advice that would have helped",
     ("watch", "server_logs"): "`watch` reads the log of a server while it grows",

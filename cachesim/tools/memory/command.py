@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Collection, Iterator, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, known_profiles
-from cachesim.tools.run.work_arguments import memory_size, tokens
+from cachesim.tools.run.work_arguments import add_jobs, add_limits, memory_size, tokens
 
 if TYPE_CHECKING:
     from cachesim.engines.contract import Engine
+    from cachesim.tools.memory.estimate import MemoryEstimate
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,6 +34,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--models", dest="list_models", action="store_true",
                         help="list of the models whose sizes are known by name, with the source of their sizes")
     parser.add_argument("--draft", metavar="MODEL", default="", help="draft model: GGUF, config.json or name")
+    parser.add_argument("--workload", metavar="FILE", action="append", default=[], help="recorded session or folder, "
+                        "may be repeated: what they evaluate on this server, together and fewer at a time")
+    parser.add_argument("--scale", metavar="N", type=tokens, default=1,
+                        help="tokens of the sessions that are simulated as one (default 1)")  # fmt: skip
+    add_jobs(parser)
+    add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
     add_json(parser)
 
 
@@ -87,12 +95,24 @@ def run(args: Namespace) -> int:
         check_has(args.model, profile.partition("@")[0])
     found = [estimate(profile, model, args.settings, args.memory, args.tokens, draft) for profile in profiles]
     data = [memory_data(args.model, model, one, args.memory) for one in found]
+    if args.workload:
+        _add_workload(args, found, data)
     if args.json:
         say_json({"memory": data})
     else:
         for one in data:
             show(*memory_report(one))
     return exits.HOLDS if all(one["fits"] in (None, True) for one in data) else exits.BROKEN
+
+
+def _add_workload(args: Namespace, found: Sequence[MemoryEstimate], data: Sequence[dict[str, Any]]) -> None:
+    """Add what recorded sessions evaluate to the data of each estimate."""
+    from cachesim.tools.memory.report import add_cost
+    from cachesim.tools.memory.workload_cost import CostQuestion, workload_cost
+
+    question = CostQuestion(args.workload, args.model, args.memory, args.scale, args.jobs)
+    for one, of_one in zip(found, data, strict=True):
+        add_cost(of_one, workload_cost(question, one))
 
 
 def _list_models(as_json: bool) -> int:

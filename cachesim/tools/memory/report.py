@@ -13,6 +13,8 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import size_check, sized_name
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
+from cachesim.tools.memory.workload_cost import WorkloadCost
+from cachesim.tools.workload.curve_point import CurveCell
 
 Data = dict[str, Any]
 GIB = 1 << 30
@@ -38,6 +40,20 @@ def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -
         "lower": [_lower(engine, one) for one in found.lower],
         "together": [_lower(engine, one) for one in found.together],
     }  # fmt: skip
+
+
+def add_cost(data: Data, cost: WorkloadCost) -> None:
+    """Add what recorded sessions evaluate to the data of an estimate, and to its smaller values."""
+    data["workload"] = {
+        **_cell(cost.whole), "evaluated_unlimited": cost.unlimited,
+        "sessions": [{"number": n, **_cell(cell)} for n, cell in cost.at_a_time.items()],
+    }  # fmt: skip
+    for change, cell in zip(data["lower"], cost.lower, strict=True):
+        change["workload"] = _cell(cell) if cell is not None else None
+
+
+def _cell(cell: CurveCell) -> Data:
+    return {"requests": cell.requests, "answered": cell.answered, "prompt": cell.prompt, "evaluated": cell.evaluated}
 
 
 def _compared(word: str) -> str | None:
@@ -71,6 +87,8 @@ def memory_report(data: Data) -> Iterator[RenderableType]:
     yield from _each(data["each"])
     if data["compared"] == "":
         yield Text(f"note: sizes not verified: {data['source']}, not found in a second public place", "yellow")
+    if "workload" in data:
+        yield from _workload(data["workload"])
     for note in data["notes"]:
         yield Text(f"note: {note}", "yellow")
     if data["room"] and data["pool"] and not data["takes_all"]:
@@ -82,6 +100,40 @@ def memory_report(data: Data) -> Iterator[RenderableType]:
         yield Text(f"no flag alone is enough; together: {flags}: {_gib(data['together'][-1]['total'])}, fits", "green")
     for n, one in enumerate(data["lower"][:FEW]):
         yield _advice(one, n)
+
+
+def _workload(cost: Data) -> Iterator[Text]:
+    """Yield what the sessions evaluate, and how many of them fit at a time."""
+    sessions = cost["sessions"]
+    plural = "s" if sessions[-1]["number"] > 1 else ""
+    told = f"{sessions[-1]['number']:,} session{plural} at a time: {_evaluated(cost)}"
+    if cost["answered"] == cost["requests"] and cost["prompt"]:
+        told += f"; with unlimited memory {100 * cost['evaluated_unlimited'] / cost['prompt']:.1f} %"
+    yield Text(told, "bold")
+    if len(sessions) < 2:
+        return
+    first = sessions[0]
+    fits = first
+    for one in sessions:
+        if one["answered"] < first["answered"] or one["evaluated"] > first["evaluated"]:
+            break
+        fits = one
+    steps = ", ".join(f"{one['number']:,}: {_evaluated(one)}" for one in sessions[:-1])
+    if fits is first:
+        yield Text(f"more than one at a time evaluate more than each alone ({steps})")
+    else:
+        yield Text(f"up to {fits['number']:,} at a time evaluate no more than each alone ({steps})")
+
+
+def _evaluated(cell: Data) -> str:
+    """Return the evaluated share, and how many requests are refused."""
+    failed = cell["requests"] - cell["answered"]
+    if not cell["prompt"]:
+        return "all requests fail"
+    share = f"{100 * cell['evaluated'] / cell['prompt']:.1f} %"
+    if not failed:
+        return f"{share} of the prompt tokens are evaluated"
+    return f"{failed:,} of {cell['requests']:,} requests fail, {share} of the other prompts are evaluated"
 
 
 def _options(data: Data) -> str:
@@ -138,7 +190,9 @@ def _each(each: Data) -> Iterator[Text]:
 def _advice(change: Data, n: int) -> Text:
     verdict = {True: ", fits", False: ", does not fit", None: ""}[change["fits"]]
     values = f"{_spelling(change['flag'], change['before'])} -> {_value(change['after'])}"
-    text = f"{'or:' if n else 'lower first:':<12} {values}: {_gib(change['total'])}{verdict}"
+    cost = change.get("workload")
+    evaluated = f"; {_evaluated(cost)}" if cost else ""
+    text = f"{'or:' if n else 'lower first:':<12} {values}: {_gib(change['total'])}{verdict}{evaluated}"
     return Text(text, "green" if change["fits"] else "")
 
 

@@ -75,7 +75,7 @@ def option_axis(
     present = given.get(size.option, None if size.filled else options[size.option])
     question = CapacityQuestion(options, load, memory.token_bytes)
     if request.name == MEMORY and request.words:
-        values: tuple[Option, ...] = tuple(memory.values(size, question, request.words))
+        values: tuple[Option, ...] = tuple(memory.values(size, request.words))
     elif request.words:
         values = _parsed(request, engine)
     else:

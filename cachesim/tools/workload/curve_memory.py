@@ -9,7 +9,7 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.capacity import CapacityQuestion, CapacitySize
+from cachesim.engines.shared.capacity import CapacitySize
 from cachesim.engines.shared.memory_use import MemoryForms, MemoryQuestion
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import ModelSizes, real_model
@@ -44,17 +44,18 @@ class ServerMemory(NamedTuple):
             return None
         return None if use.unlimited else use.total
 
-    def values(self, size: CapacitySize, question: CapacityQuestion, words: Sequence[str]) -> Iterator[int]:
+    def values(self, size: CapacitySize, words: Sequence[str]) -> Iterator[int]:
         """Yield the largest value of an option that fits into each memory, such as 8GiB. Raise BadInput."""
         for word in words:
             try:
                 room = memory_size(word)
             except ArgumentTypeError as error:
                 raise BadInput(f"--curve memory: {error}") from None
-            yield self._largest(size, room, word)
+            yield self.largest(size, room, word)
 
-    def _largest(self, size: CapacitySize, room: int, word: str) -> int:
-        """Return the largest value that fits into so many bytes. Raise BadInput if none does."""
+    def largest(self, size: CapacitySize, room: int, word: str) -> int:
+        """Return the largest value that fits into so many bytes, which messages call ``word``. Raise BadInput if none
+        does."""
         flag = engine_of(self.profile).manual.flag(size.option)
         first = max(0, flag.least) if flag else 0
         least = self.total(size.option, first)

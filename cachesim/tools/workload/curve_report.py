@@ -190,7 +190,7 @@ def _bounds(curve: Data) -> str:
     best = next(point for point in curve["points"] if point["value"] == curve["best"])
     whole = best["prompt"]
     told = f"at least {short_number(curve['least'])} ({share_text(curve['least'], whole)} %) under any rules"
-    if curve["unlimited"] is None:
+    if curve["unlimited"] is None or best["answered"] < curve["requests"]:
         return told
     share = share_text(curve["unlimited"], whole)
     return f"{told}; {short_number(curve['unlimited'])} ({share} %) with unlimited memory"

@@ -104,6 +104,19 @@ def test_a_number_of_blocks_is_enough_for_a_server_that_fills_its_memory(capsys)
     assert one(capsys, "llama-3 -p sglang --max-total-tokens 1000")["total"] == 1000 * 131072
 
 
+def test_recorded_sessions_cost_tokens_on_the_estimated_server(capsys):
+    data = "--workload tests/workloads/data --scale 16"
+    found = one(capsys, f"qwen3-next {data} -np 1 -c 65536 --cache-ram 64")
+    cost = found["workload"]
+    assert [sessions["number"] for sessions in cost["sessions"]] == [1, 2]
+    assert cost["evaluated"] == cost["sessions"][-1]["evaluated"] >= cost["evaluated_unlimited"] > 0
+    assert all(change["workload"]["answered"] == cost["answered"] == 12 for change in found["lower"])
+    filled = one(capsys, f"qwen3-32b -p vllm --memory 2GiB {data}")
+    assert filled["workload"]["answered"] == 12
+    assert main(["memory", "qwen3-next", "--workload", "nowhere.json"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.parametrize("model", ["gemma-4-31b", "qwen3.5", "Qwen/Qwen3.5-4B", "nemotron-3-nano"])
 @pytest.mark.parametrize("engine", ["llama_cpp", "vllm", "sglang"])
 def test_run_and_memory_know_the_same_models(capsys, model, engine):
