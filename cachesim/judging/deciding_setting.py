@@ -83,10 +83,11 @@ class DecidingSetting(NamedTuple):
 
 
 def deciding_setting(run: Run, number: int, rule: DecidingRule | None = None) -> DecidingSetting | None:
-    """Return the settings that decided a loss or a refusal of request ``number``; None for other requests, for a rule
-    set that the engine does not know, and if no other value helps. ``rule``: the rule that decided. Raise
+    """Return the settings that decided a loss of request ``number``, or that it has no answer; None for other requests,
+    for a rule set that the engine does not know, and if no other value helps. ``rule``: the rule that decided. Raise
     KeyboardInterrupt."""
-    what = failure_of(run, number)
+    answer = run.requests[number].answer
+    what = FailureKind.REFUSED if not answer.done and not answer.died else failure_of(run, number)
     if what not in (FailureKind.LOSS, FailureKind.REFUSED) or run.profile not in engine_of(run.profile).profiles:
         return None
     found = _SettingSearch(run, number, what).result(rule)

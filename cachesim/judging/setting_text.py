@@ -123,5 +123,5 @@ def _below(found: DecidingSetting, cure: SettingCure) -> str:
     if cure.size is None:
         return ""
     if found.what is FailureKind.REFUSED:
-        return f", with {cure.size.below} it is refused"
+        return f", with {cure.size.below} it is not"
     return f", with {cure.size.below} only {cure.below}"

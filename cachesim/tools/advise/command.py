@@ -1,5 +1,6 @@
 """``cachesim advise FILE|LINE|LOG|BODIES``: finds changes that save tokens or correct answers. ``--for agents`` finds
-server settings for a workload (``agents_command``)."""
+server settings for a workload (``agents_command``). Without requests: a check of the server before its start
+(``start_command``)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
 from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
-from cachesim.tools.advise import agents_command
+from cachesim.tools.advise import agents_command, start_command
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.run.arguments import (
     CASE,
@@ -50,7 +51,8 @@ IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("cases", metavar="FILE|ID|LINE", nargs="*", help=f"{CASE}; with --for agents: request bodies "
-                        "or recorded sessions (default: those of cachesim)")  # fmt: skip
+                        "or recorded sessions (default: those of cachesim); without both: check of the server before "
+                        "its start")  # fmt: skip
     add_model(parser)
     add_settings(parser)
     add_server(parser)
@@ -88,6 +90,8 @@ def run(args: Namespace) -> int:
     agents_command.check_unused(agents_command.AgentOptions(
         memory=args.memory, clients=args.clients, weights=args.weights, tokens=args.tokens
     ))  # fmt: skip
+    if start_command.is_asked(args):
+        return start_command.run(args)
     if len(args.cases) != 1:
         raise BadInput(f"expected a file, an id or a line, found {len(args.cases)} arguments")
     (text,) = args.cases
