@@ -28,7 +28,7 @@ def start_data(check: StartCheck) -> Data:
     return {
         "profile": check.profile,
         "model": scenario.model,
-        "flags": {**flags_data(check.profile, scenario.server, assumed), "assumed": []},
+        "flags": flags_data(check.profile, scenario.server),
         "assumed": sorted(assumed),
         "cautions": [*engine_of(check.profile).cautions(rules_of(check.profile), scenario.model, scenario.server)],
         "lengths": list(LENGTHS),
