@@ -225,6 +225,8 @@ def read_event(entry: Entry) -> dict[str, Any] | None:
     found = match(entry.text)
     if found is not None:
         line, fields = found
+        if line.ev == "spec_step" and (entry.task is None or fields["drafted"] == 0):
+            return None                 # b9713 logs a verification after its release, b8672 a decode without a draft
         return {"ev": line.ev, "slot": entry.slot, "task": entry.task, **fields}
     if entry.level in ("W", "E") and not any(_pattern(known).fullmatch(entry.text) for known in IGNORED_WARNINGS):
         kind = "warn" if entry.level == "W" else "error"

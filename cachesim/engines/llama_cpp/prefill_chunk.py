@@ -111,6 +111,8 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
         if isinstance(clears, str):
             raise ProcessAborted(clears, "busy-slot-cleared", n_past=n_tokens)
         if not clears:
+            if not srv.rules.rm_refused(n_tokens, -1).value:        # logged before the server's own assertion
+                srv.emit(llama_ev.TrimRefused(slot.id, task.id, n_tokens))
             raise removal_refused(slot.id, n_tokens)
         srv.emit(llama_ev.TrimRefused(slot.id, task.id, n_tokens))
         task.answer.reused, task.answer.deciding = {}, refused.rule

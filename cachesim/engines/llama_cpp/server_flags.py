@@ -161,5 +161,6 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0, sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0, context_shift=opts.context_shift and movable,
         drafts=drafts, mtp=drafts and "draft-mtp" in drafters,
-        draft=draft_kind(kind, needing_model(drafters), opts.model_draft) if drafts else None, projector=projector,
+        draft=draft_kind(kind, needing_model(drafters), opts.model_draft, rules.mtp_row_bits) if drafts else None,
+        projector=projector,
     )

@@ -178,6 +178,8 @@ def save_idle(srv: Core) -> None:
             saved = srv.cache.save(slot)
         if plan.clear == "before":
             srv.clear(slot)
+            srv.cache.update()              # slot_save_and_clear (b9538) updates although nothing was saved
+            continue
         if saved:
             srv.cache.update()
         if plan.clear == "after":

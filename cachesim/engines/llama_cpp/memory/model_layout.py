@@ -142,11 +142,13 @@ MROPE = ("qwen35",)
 """Architectures with 2-D positions: ``qwen35-GGGA`` is a model of layers GGGA with 2-D positions."""
 
 
-def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind | None:
+def draft_kind(kind: ModelKind, spec_type: str, draft_model: str, head_bits: int = 16) -> ModelKind | None:
     """Return the model of the draft context, None without a draft context: an attention layer for an MTP head, or the
-    named draft model. Its K/V rows are F16."""
+    named draft model. Its K/V rows are F16. ``head_bits``: bits of a number in the rows of an MTP head, 0 = as in the
+    target's rows."""
     if spec_type == "draft-mtp":
-        return ModelKind(f"{kind.name}+mtp", parse("A"), mrope=kind.mrope, own_row=KV_ROW // 2, form=kind.form)
+        row = KV_ROW * head_bits // 32 if head_bits else kind.own_row
+        return ModelKind(f"{kind.name}+mtp", parse("A"), mrope=kind.mrope, own_row=row, form=kind.form)
     if spec_type == "draft-simple":
         return replace(model_kind(draft_model), own_row=KV_ROW // 2, form=kind.form)
     return None

@@ -214,6 +214,7 @@ class Rules(RuleSet):
     auto_slots: int = 4                     # without -np; several slots share a unified cache
     spec_types: tuple[str, ...] = ("none", *NGRAM_TYPES, "draft-simple", "draft-mtp")      # kinds of drafts
     memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
+    mtp_row_bits: int = 16                  # of a number in K/V rows of an MTP head, 0 = as in the target's rows
     most_adapters: int = 0                  # adapters that the server loads, 0 = rules not known
     most_images: int = 0                    # images in a prompt, 0 = their rules are not known
     ctx_pad: int = 256                      # n_ctx is a multiple of this

@@ -137,6 +137,16 @@ def test_idle_slots_are_saved_and_with_a_unified_cache_cleared():
         assert talk.kinds(second, "idle_save", "slot_clear") == ["idle_save", "slot_clear"][: 2 if unified else 1]
 
 
+@pytest.mark.parametrize(("profile", "listed"), [("b9518", ["pc_state"]), ("b9765", [])])
+def test_an_idle_slot_that_is_stored_already_updates_the_prompt_cache_until_b9574(profile, listed):
+    talk = Talk("A", profile=profile, parallel=2, kv_unified=True)
+    talk.ask(word("a", 20), id_slot=0)
+    talk.ask(word("b", 20), id_slot=1)
+    talk.ask(word("a", 20), id_slot=0)
+    last = talk.ask(word("b", 20), id_slot=1)
+    assert talk.kinds(last, "pc_already") == ["pc_already"] and talk.kinds(last, "pc_state") == listed
+
+
 def test_d13_an_idle_slot_too_big_to_store_is_still_cleared():
     talk = Talk("llama", parallel=2, kv_unified=True, cache_ram=1, ctx_size=2048)
     talk.ask(word("big", 1200), id_slot=0)

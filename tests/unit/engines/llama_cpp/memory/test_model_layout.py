@@ -75,6 +75,7 @@ def test_an_mtp_head_is_an_attention_layer_with_half_the_bytes():
     model = draft_kind(target, "draft-simple", "gemma3")
     assert (model.name, model.kind, model.mrope, model.own_row, model.form) == (
         "gemma3", "W", False, 128, StateForm(12, 16))  # fmt: skip
+    assert draft_kind(target, "draft-mtp", "", head_bits=0).own_row == target.own_row
     assert draft_kind(target, "none", "gemma3") is None and draft_kind(target, "ngram-mod", "") is None
 
 
