@@ -247,6 +247,7 @@ class Manual:
     # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
     window_pools: frozenset[str] | None = None
     route: str = ""  # policy with which the engine's own front end chooses the replica of a request, "" = it has none
+    length: str = ""  # option for the longest request whose default is the length of the real model, "" = none
     device: DeviceOption | None = None  # memory of the device, None = it decides nothing
     assumed: AssumedPool | None = None  # sizes of the pool that options leave to the memory of the device, None = none
     sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision

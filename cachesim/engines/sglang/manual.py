@@ -122,6 +122,7 @@ MANUAL = Manual(
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
     route="prefix",
+    length="context_len",
     device=DeviceOption(
         "device_memory", "chunked_prefill_size", "less than 20 GiB", kind="page_size",
         kinds="1, unless the device is a B200, GB200 or B300, on which pages have 64 tokens (--page-size 64)",

@@ -167,6 +167,7 @@ MANUAL = Manual(
     group_options=frozenset({"kv_groups"}),
     sizes=SizesOption("real_model", "the sizes of its layers are not known: blocks as --block-size states; "
                                     "attention_block_size takes the number in the server's log"),
+    length="max_model_len",
     device=DeviceOption("device_memory", "max_num_batched_tokens", "less than 70 GiB"),
     plenty={"num_gpu_blocks": 2048}, assumed=ASSUMED, headline=("block_size", "num_gpu_blocks"),
     route="least-loaded",

@@ -401,6 +401,7 @@ def _notes(pasted: PastedCommand, own: AbstractSet[str]) -> Iterator[str]:
         yield f"not simulated, and assumed not to matter here: {_names(command.limits)}"
     if command.logged:
         yield f"stated by the log: {', '.join(f'{name}={value}' for name, value in command.logged.items())}"
+    yield from _length_notes(pasted, {*command.options, *own})
     yield from _device_notes(pasted, {*command.options, *own})
     sized = pasted.engine.command_table.sized
     if command.sized and sized not in command.options:
@@ -409,6 +410,13 @@ def _notes(pasted: PastedCommand, own: AbstractSet[str]) -> Iterator[str]:
         yield f"not read, before the program: {_names(command.before)}"
     if command.unread:
         yield f"environment variables that are not read: {_names(command.unread)}"
+
+
+def _length_notes(pasted: PastedCommand, stated: AbstractSet[str]) -> Iterator[str]:
+    """Yield a line about a longest request that is not known. ``stated``: options that are given."""
+    manual = pasted.engine.manual
+    if manual.length and manual.sizes and not {manual.length, manual.sizes.name} & stated:
+        yield f"{manual.length} is not given, and the length of the model is not known: no request is too long"
 
 
 def _device_notes(pasted: PastedCommand, stated: AbstractSet[str]) -> Iterator[str]:
