@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from importlib.metadata import requires
 from pathlib import Path
 
 from cachesim.base.escaping import shell_command
@@ -34,5 +33,7 @@ def _declared(extra: str) -> list[str]:
         project = tomllib.loads(PROJECT.read_text("utf-8")).get("project", {})
         if project.get("name") == NAME:
             return list(project["optional-dependencies"][extra])
+    from importlib.metadata import requires  # takes as long to import as many commands
+
     mark = re.compile(rf"""\s*;\s*extra == ["']{re.escape(extra)}["']$""")
     return [mark.sub("", entry) for entry in requires(NAME) or () if mark.search(entry)]

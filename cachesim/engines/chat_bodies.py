@@ -5,7 +5,7 @@ The records are those of OpenAI's chat API. A body of another API is first conve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Callable, Mapping, Sequence
 
@@ -30,9 +30,9 @@ class SentMessage:
     def parsed(self, parse: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> SentMessage:
         """Return the message as ``parse`` makes it, which raises Refused for a message that the server refuses."""
         try:
-            return replace(self, message=parse(self.message))
+            return SentMessage(parse(self.message), self.path, self.places, self.is_refused)
         except Refused:
-            return replace(self, is_refused=True)
+            return SentMessage(self.message, self.path, self.places, is_refused=True)
 
 
 @dataclass(frozen=True, slots=True)

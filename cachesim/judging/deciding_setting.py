@@ -32,7 +32,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Decided
 from cachesim.judging.deciding_rule import DecidingRule, FailureKind, failure_of, regains_much
-from cachesim.judging.judged_run import Run, RunInterrupted
+from cachesim.judging.judged_run import JudgedRuns, Run, RunInterrupted
 from cachesim.judging.request_cost import ObservedRequest, observed_requests, up_to
 from cachesim.judging.rule_exchange import RuleVariant, exchanged
 from cachesim.scenarios.option_checks import in_force
@@ -113,6 +113,7 @@ class _SettingSearch:
         self.left = min(MOST, TOKENS // max(1, size))
         self.tried = 0
         self.complete = True
+        self.runs = JudgedRuns("provenance")
 
     @cached_property
     def settings(self) -> ServerSettings:
@@ -190,7 +191,7 @@ class _SettingSearch:
         self.tried += 1
         scenario = replace(self.scenario, server={**self.scenario.server, **options})
         try:
-            found = observed_requests(scenario, self.profile, "provenance", rules)
+            found = observed_requests(self.runs, scenario, self.profile, rules)
         except RunInterrupted as stopped:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except Exception:                      # the server does not start with these values, or cannot go on

@@ -15,7 +15,7 @@ from cachesim.engines.build_names import builds_in_order, without_place
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
-from cachesim.judging.judged_run import run_judged
+from cachesim.judging.judged_run import JudgedRuns
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.outcomes import ObservedDifference, StepOutcome, differences, observed
 from cachesim.judging.shared_runs import SharedRuns
@@ -117,7 +117,7 @@ class _Lab:
     def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
         self.scenario = scenario
         self.engine = engine
-        self.mode = mode
+        self.judged = JudgedRuns(mode)
         self.log = log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
         self.runs = SharedRuns(self._outcomes_under, self._tables(), log)
@@ -159,7 +159,7 @@ class _Lab:
     def _outcomes_under(self, table: RuleSet) -> Sequence[RequestOutcome | None]:
         """Return the outcomes of all requests under a rule set, None if it does not have an option of the scenario."""
         try:
-            run = run_judged(self.scenario, table.name, self.mode, table=table, with_ledger=False)
+            run = self.judged.run(self.scenario, table.name, table)
         except NotInBuild:
             return [None] * len(self.scenario.steps)
         return [

@@ -314,6 +314,22 @@ def run_judged(
     return run
 
 
+class JudgedRuns:
+    """Runs of a search, of which only answers and the states that they leave behind are judged: no stored objects, no
+    ledger. Those in mode "provenance" share their cold runs; exact cold runs take too much memory to be kept."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self._judge: Judge | None = None
+
+    def run(self, scenario: Scenario, profile: str, table: RuleSet | None) -> Run:
+        """Return a run of a scenario under a profile, or a table of rules. Raise what ``run_judged`` raises."""
+        steps = range(len(scenario.steps))
+        found = run_judged(scenario, profile, self.mode, self._judge, table, with_ledger=False, only=steps)
+        self._judge = None if self.mode == "exact" else found.judge
+        return found
+
+
 def _compare_with_file(run: Run, others: Sequence[Run], expected: Expect) -> None:
     """Store the differences of a run and of the runs with other unwritten numbers from the expectations of its file."""
     run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)

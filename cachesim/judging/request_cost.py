@@ -10,7 +10,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.judging.find_change import RequestOutcome, status_of
-from cachesim.judging.judged_run import Run, run_judged
+from cachesim.judging.judged_run import JudgedRuns, Run
 from cachesim.judging.shared_runs import SharedRuns
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario
@@ -73,10 +73,10 @@ def up_to(scenario: Scenario, number: int) -> Scenario:
     return replace(scenario, steps=scenario.steps[:stop], expect={}, lives=())
 
 
-def observed_requests(scenario: Scenario, profile: str, mode: str,
+def observed_requests(runs: JudgedRuns, scenario: Scenario, profile: str,
                       table: RuleSet | None) -> list[ObservedRequest]:  # fmt: skip
-    """Return what a run of a scenario shows of its requests, without a ledger. Raise what ``run_judged`` raises."""
-    run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
+    """Return what a run of a scenario, one of ``runs``, shows of its requests. Raise what ``run_judged`` raises."""
+    run = runs.run(scenario, profile, table)
     return [observed(run, i) for i in range(len(run.requests))]
 
 
@@ -86,7 +86,8 @@ ObservedRuns = SharedRuns[Sequence[ObservedRequest]]
 def observed_runs(scenario: Scenario, profile: str, mode: str = "provenance") -> ObservedRuns:
     """Return the runs of a scenario under rule sets of the engine of ``profile``, and under mixtures of them."""
     tables = engine_of(profile).profiles.values()
-    return SharedRuns(lambda rules: observed_requests(scenario, profile, mode, rules), tables, log=False)
+    runs = JudgedRuns(mode)
+    return SharedRuns(lambda rules: observed_requests(runs, scenario, profile, rules), tables, log=False)
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

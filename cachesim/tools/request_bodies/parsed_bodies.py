@@ -24,6 +24,8 @@ from cachesim.tools.request_bodies.message_content import message_of
 PLAIN = TemplateUse()
 BETWEEN = frozenset({"\n", " "})
 """Texts that a server puts between the blocks of a content."""
+CONTAINERS = frozenset({dict, list})
+"""Types of JSON values that contain values."""
 
 
 def as_parsed(bodies: Sequence[Body], profile: str, use: TemplateUse = PLAIN) -> list[Body]:
@@ -101,7 +103,7 @@ def with_media_marks(value: Any) -> Any:
         return [with_media_marks(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    if "type" not in value and not any(isinstance(entry, dict | list) for entry in value.values()):
+    if "type" not in value and CONTAINERS.isdisjoint(map(type, value.values())):
         return value
     if value.get("type") in MEDIA:
         return {"type": MEDIA_BLOCK, "kind": value["type"], "text": media_part(value, "").text}
@@ -139,7 +141,7 @@ def _with_chat(body: Body, parsed: ParsedChat, sent: Sequence[SentMessage]) -> B
 
 def _are_same_texts(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """True if two messages consist of the same texts in the same order."""
-    return [*a.items()] == [*b.items()] and all(isinstance(value, str) for value in a.values())
+    return [*a.items()] == [*b.items()] and {str}.issuperset(map(type, a.values()))
 
 
 def _root(path: str) -> str:

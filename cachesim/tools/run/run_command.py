@@ -270,13 +270,14 @@ def report(
     from itertools import groupby
 
     from cachesim.tools.run.run_table import closing_line, run_report
-    from cachesim.tools.run.steps_report import steps_report
 
     cases = (list(group) for _, group in groupby(runs, lambda run: (run["scenario"], run["title"], run["model"])))
     parts: list[RenderableType] = []
     for number, case in enumerate(cases):
         parts.append(run_report(*case, verbose=verbose, legend=legend and not number))
         if "steps" in case[0]:
+            from cachesim.tools.run.steps_report import steps_report
+
             parts.append(steps_report(case, verbose))
     show(*parts, closing_line(runs, failed))
 

@@ -10,6 +10,7 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.slot_events import PcState
 from cachesim.events import Decoded, Log
 from cachesim.judging.find_change import RequestOutcome
+from cachesim.judging.judged_run import JudgedRuns
 from cachesim.judging.request_cost import (
     ObservedRequest,
     RequestCost,
@@ -66,7 +67,7 @@ def test_a_part_of_a_scenario_expects_nothing():
 
 
 def test_requests_are_observed_with_their_cost():
-    seen = observed_requests(from_line("A40>4/A>2/B9", model="A"), "ik_llama@main", table=None, mode="provenance")
+    seen = observed_requests(JudgedRuns("provenance"), from_line("A40>4/A>2/B9", model="A"), "ik_llama@main", None)
     assert [one.outcome[:3] for one in seen] == [(0, True, 200), (39, True, 200), (0, True, 200)]
     assert [one.cost.decodes for one in seen] == [4, 2, 1]
     assert [one.kept for one in seen] == [frozenset(), frozenset(), {(CONVERSATION, 41)}]

@@ -10,6 +10,7 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.rule_outcomes import TooManyDecisions
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.judging.judged_run import JudgedRuns
 from cachesim.judging.request_cost import observed_requests, observed_runs
 from cachesim.judging.shared_runs import SharedRuns, is_rule
 from cachesim.scenarios.corpus import corpus_files
@@ -181,7 +182,7 @@ def test_shared_results_equal_those_of_own_runs(name):
     runs = observed_runs(scenario, profile)
     ran = runs.left.copy()
     for table in ran.values():
-        assert runs.result(table) == observed_requests(scenario, profile, table=table, mode="provenance"), table.name
+        assert runs.result(table) == observed_requests(JudgedRuns("provenance"), scenario, profile, table), table.name
     assert len(runs.made) < len(ran)
 
 
