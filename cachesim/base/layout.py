@@ -104,6 +104,15 @@ def lean_table(width: int = 0) -> WholeTable:
     return WholeTable(padding=(0, 2 if width >= ROOMY else 1, 0, 0))
 
 
+def block_bar(n: int, whole: int, width: int) -> str:
+    """Return a bar of block characters for a share of a whole, in halves of a character. ``width``: characters of the
+    whole. A share that is not 0 has half a character at least."""
+    if whole <= 0 or n <= 0:
+        return ""
+    halves = max(1, round(2 * width * min(n, whole) / whole))
+    return "█" * (halves // 2) + "▌" * (halves % 2)
+
+
 def shortened(text: str, most: int) -> str:
     """Return a prompt in notation words in at most ``most`` characters, without words of its middle."""
     if len(text) <= most:

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Column
 from rich.text import Text
 
-from cachesim.base.layout import WholeTable
+from cachesim.base.layout import WholeTable, block_bar
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import size_check, sized_name
@@ -20,6 +20,7 @@ Data = dict[str, Any]
 GIB = 1 << 30
 MIB = 1 << 20
 FEW = 3
+BAR = 16                     # characters of the bar of all memory
 
 
 def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -> Data:
@@ -83,7 +84,7 @@ def memory_report(data: Data) -> Iterator[RenderableType]:
     """Yield the report: the total and whether it fits, the parts, sizes of single objects, and what to lower."""
     yield _answer(data)
     yield Text(f"{data['model']} under {data['profile']}{_options(data)}", "dim")
-    yield _table(data["parts"])
+    yield _table(data["parts"], max(data["total"], data["room"] or 0))
     yield from _each(data["each"])
     if data["compared"] == "":
         yield Text(f"note: sizes not verified: {data['source']}, not found in a second public place", "yellow")
@@ -167,12 +168,19 @@ def _answer(data: Data) -> Text:
     return Text(f"{_gib(total)} at most, {beside}: {verdict} {_gib(room)}", "bold" if data["fits"] else "bold red")
 
 
-def _table(parts: list[Data]) -> WholeTable:
+def _table(parts: list[Data], whole: int) -> WholeTable:
+    """Return the parts with a bar each. ``whole``: bytes of a full bar, those of all parts or the given memory."""
     numbers = (Column(name, justify="right") for name in ("number", "bytes each", "MiB"))
-    table = WholeTable("part", *numbers, "", pad_edge=False)
+    table = WholeTable("part", *numbers, Column("", no_wrap=True), "", pad_edge=False)
     for one in parts:
-        table.add_row(one["name"], f"{one['number']:,} {one['unit']}", f"{one['each']:,}", f"{one['bytes'] / MIB:,.1f}",
-                      "host" if one["host"] else "")  # fmt: skip
+        table.add_row(
+            one["name"],
+            f"{one['number']:,} {one['unit']}",
+            f"{one['each']:,}",
+            f"{one['bytes'] / MIB:,.1f}",
+            Text(block_bar(one["bytes"], whole, BAR), "cyan"),
+            "host" if one["host"] else "",
+        )
     return table
 
 

@@ -9,11 +9,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import FittedRenderable, WholeTable, indented, lean_table
+from cachesim.base.layout import FittedRenderable, WholeTable, block_bar, indented, lean_table
 from cachesim.judging.verdict_words import OK, WRONG_OUTPUT
 from cachesim.tools.run.diff_report import percent
 
 Data = dict[str, Any]
+BAR = 40                     # characters of the larger number of evaluated tokens
 COUNTS = ("requests", "changed", "broken", "mended", "evaluated_a", "evaluated_b", "wrong_a", "wrong_b")
 
 
@@ -95,12 +96,16 @@ def _style(file: Data) -> str:
 
 
 def _sums(sums: dict[str, int]) -> Text:
-    a, b = sums["evaluated_a"], sums["evaluated_b"]
+    a = sums["evaluated_a"]
+    b = sums["evaluated_b"]
+    digits = len(f"{max(a, b)}")
     worst = WRONG_OUTPUT if sums["wrong_a"] or sums["wrong_b"] else OK
     lines = [
         f"  {sums['files_changed']} of {counted(sums['files'], 'scenario')} differ,"
         f" {sums['changed']} of {counted(sums['requests'], 'request')}",
         f"  evaluated in all: {a} -> {b} tokens{percent(a, b, 2)}",
+        f"    A {a:{digits}} {block_bar(a, max(a, b), BAR)}",
+        f"    B {b:{digits}} {block_bar(b, max(a, b), BAR)}",
         f"  {worst.name}: {counted(sums['wrong_a'], 'wrong answer')} under A, {sums['wrong_b']} under B;"
         f" {sums['broken']} newly wrong, {sums['mended']} fixed",
     ]

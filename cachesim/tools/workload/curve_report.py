@@ -8,7 +8,7 @@ from typing import Any, Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cachesim.base.layout import WholeTable
+from cachesim.base.layout import WholeTable, block_bar
 from cachesim.engines.capabilities import Option
 from cachesim.judging.reproduce_command import settings
 from cachesim.tools.workload.curve_point import Curve, CurvePoint
@@ -174,15 +174,9 @@ def _table(curve: Data) -> WholeTable:
         table.add_row(
             Text(_value(point["value"]), mark), *memory, short_number(point["evaluated"]),
             share_text(point["evaluated"], point["prompt"]), *([f"{failed:,}" if failed else ""] if has_failed else []),
-            Text(bar(point["evaluated"], point["prompt"]), "cyan"),
+            Text(block_bar(point["evaluated"], point["prompt"], BAR), "cyan"),
         )  # fmt: skip
     return table
-
-
-def bar(n: int, whole: int) -> str:
-    """Return a bar of block characters, ``BAR`` for the whole, in halves of a character."""
-    halves = round(2 * BAR * n / whole) if whole else 0
-    return "█" * (halves // 2) + "▌" * (halves % 2)
 
 
 def _bounds(curve: Data) -> str:

@@ -54,7 +54,7 @@ def test_sizes_parts_notes_and_the_largest_context_follow():
     use = {"token": 2048, "window": 1024, "state": 2000 * MIB, "checkpoint": MIB // 2, "notes": ("one", "two"),
            "pool": {"blocks": 1234}, "chosen": {"parallel": 4}}  # fmt: skip
     text = "\n".join(lines(made(3 * MIB + 14, given={"ctx_size": 9}, most=5000, **use), 2 * GIB))
-    for number in ("rows 1 tokens 3,145,728 3.0", "stored 2 entries 7 0.0 host", "2,048 bytes", "1,024 bytes",
+    for number in ("rows 1 tokens 3,145,728 3.0", "stored 2 entries 7 0.0 ▌ host", "2,048 bytes", "1,024 bytes",
                    "2,000.000 MiB", "0.500 MiB", "one", "two", "1,234 blocks", "5,000 tokens", "--ctx-size 9",
                    "parallel 4"):  # fmt: skip
         assert number in text

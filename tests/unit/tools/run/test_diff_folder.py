@@ -144,5 +144,6 @@ def test_a_table_has_the_changed_scenarios_and_the_sums_come_last():
     lines = report([row("one", broken=1, more=5), row("two", mended=1)], other_engines=2, failed=3)
     rows = {line.split()[0]: line.split()[4:] for line in lines if line.startswith(("one", "two"))}
     assert rows == {"one": ["1", "·", "100", "->", "105"], "two": ["·", "1", "100", "->", "100"]}
-    assert "WRONG" in lines[-1] and "200 -> 205" in lines[-2]
+    assert "WRONG" in lines[-1] and "200 -> 205" in lines[-4]
+    assert [line.split()[:2] for line in lines[-3:-1]] == [["A", "200"], ["B", "205"]]
     assert "OK" in report([row("one", changed=0)])[-1]
