@@ -22,7 +22,7 @@ DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="recorded sessions (kv-cache-tester, Mooncake, JSON "
-                        "lines of block ids), or folders of them")  # fmt: skip
+                        "lines of block ids, a scenario that an import wrote), or folders of them")  # fmt: skip
     arguments.add_profiles(parser)
     arguments.add_settings(parser)
     parser.add_argument("--model", default="qwen3-next",

@@ -112,7 +112,7 @@ def _obstacle(setup: CurveSetup, profile: str, option: str) -> str:
         return "--direct" if setup.is_direct else ""
     if forms is not None and any(size.option == option for size in forms.sizes):
         return forms.direct
-    return "the option sets no size of a cache whose policy one run tells"
+    return "one run does not tell other values of this option"
 
 
 def curves(setup: CurveSetup, plans: Sequence[CurvePlan]) -> CurveResults:

@@ -16,7 +16,7 @@ from cachesim.engines.shared.model_sizes import ModelSizes, real_model
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.run.work_arguments import GIB, memory_size
 from cachesim.tools.workload.cell_jobs import model_of
-from cachesim.tools.workload.simulated_servers import context_for
+from cachesim.tools.workload.simulated_servers import context_for, filled_options
 
 
 class ServerMemory(NamedTuple):
@@ -32,11 +32,21 @@ class ServerMemory(NamedTuple):
     token_bytes: int
 
     def total(self, option: str, value: Option) -> int | None:
-        """Return the bytes of the caches with a value of an option, None if they are not known."""
+        """Return the bytes of the caches with a value of an option, None if they are not known: also if they depend on
+        a size that the server derives from its device."""
+        found = self._total({option: value})
+        for name in filled_options(engine_of(self.profile)) - {option, *self.given}:
+            default = in_force(self.given, self.profile)[name]
+            if isinstance(default, int) and found != self._total({option: value, name: 2 * default}):
+                return None
+        return found
+
+    def _total(self, changed: Mapping[str, Option]) -> int | None:
+        """Return the bytes of the caches with these options, None if they are not known."""
         if self.model is None or self.forms is None:
             return None
         defaults = {flag.name: flag.default for flag in self.forms.flags}
-        given = {**context_for(engine_of(self.profile), self.given, self.longest), **self.given, option: value}
+        given = {**context_for(engine_of(self.profile), self.given, self.longest), **self.given, **changed}
         options = {**defaults, **in_force(given, self.profile)}
         try:
             use = self.forms.use(MemoryQuestion(self.model, options, rules_of(self.profile), tokens=self.longest))

@@ -82,6 +82,12 @@ def _answer(curve: Data) -> str:
     by_value = {str(point["value"]): point for point in points}
     best = by_value[str(curve["best"])]
     share = share_text(best["evaluated"], best["prompt"])
+    if not best["answered"]:
+        return f"all {curve['requests']:,} requests fail with each value that was tried"
+    if best["answered"] < curve["requests"]:
+        failed = curve["requests"] - best["answered"]
+        return (f"{_named(curve, curve['best'])} answers most: {failed:,} of {curve['requests']:,} requests fail, "
+                f"{share} % of the other prompts are evaluated")  # fmt: skip
     if curve["enough"] is None:
         return f"{_named(curve, curve['best'])} evaluates least: {share} % of the prompt tokens"
     enough = by_value[str(curve["enough"])]
@@ -195,7 +201,7 @@ def _method(curve: Data) -> str:
     own = sum(not point["from_one_run"] for point in curve["points"])
     whole = len(curve["points"])
     if own == whole:
-        return f"each value was run: {curve['each_run_alone']}" if curve["each_run_alone"] else "each value was run"
+        return f"each value was run: {curve['each_run_alone'] or 'these values refuse or delay requests'}"
     if not own:
         return "one run for all values: least recently used blocks leave first, one request at a time"
     return (f"one run for {whole - own} values: least recently used blocks leave first, one request at a time; "

@@ -1,5 +1,6 @@
 """Reader of workload files. The first line determines the format: a kv-cache-tester session (a JSON object), a
-Mooncake trace or block ids (JSON lines). Files are untrusted: size and structure are checked before use.
+Mooncake trace or block ids (JSON lines). A scenario file (.toml) is read by ``scenario_session``. Files are
+untrusted: size and structure are checked before use.
 
 Mooncake   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, 2353]}
            milliseconds, tokens, ids of blocks of 512 tokens, of which the last may be partial
@@ -33,6 +34,7 @@ from cachesim.base.json_shapes import (
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, parse_json, path_of, read_bytes
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, check_pasts
+from cachesim.tools.workload.scenario_session import SUFFIX, scenario_session
 
 MOONCAKE = "mooncake"
 BLOCK_IDS = "block-ids"
@@ -70,6 +72,8 @@ def find_files(names: Sequence[str | Path]) -> list[Path]:
 def read_session(path: Path) -> WorkloadSession:
     """Read the session in a file. Raise BadInput with the position for an unknown format, a file without requests and
     contradicting ids."""
+    if path.suffix == SUFFIX:
+        return scenario_session(path)
     data = read_bytes(path, TRACE_BYTES, "workload")
     name, file = path.name.partition(".")[0], str(path)
     first = data.lstrip().partition(b"\n")[0]

@@ -60,6 +60,16 @@ def test_the_present_value_is_among_the_points(capsys, repeated):
     assert "num_gpu_blocks 64 blocks, as now: 100.0 %, 1,760 tokens more than num_gpu_blocks 200 blocks" in out
 
 
+def test_a_scenario_is_a_recording_with_the_same_prompts(capsys, tmp_path):
+    file = tmp_path / "case.toml"
+    assert main(["export", "S40.A20>r4/S.B21>q4{together}/S.A.r.C9", "--to", "toml", "-p", "vllm@0.33.0",
+                 "--model", "A", "--out", str(file)]) == 0
+    assert main(["run", str(file), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)["runs"][0]
+    curve = curve_of(capsys, str(file), "-p", "vllm@0.33.0", "--model", "A", "--curve", "num_gpu_blocks=200")
+    assert evaluated(curve) == {200: sum(request["prompt_n"] for request in run["requests"])}
+
+
 def test_sessions_that_share_a_server_are_an_axis(capsys):
     curve = curve_of(capsys, DATA, "-p", "llama_cpp@b11549", "--scale", "16", "--curve", "sessions")
     assert [point["value"] for point in curve["points"]] == [1, 2]
