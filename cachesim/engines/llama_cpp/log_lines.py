@@ -341,7 +341,7 @@ GRAMMAR = LogGrammar(
     options=options, hints=hints, memory=memory, totals=totals, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
     automatic=AUTOMATIC, loads_below=0.5,
     warnings=WARNINGS | log_others.WARNINGS, fatal=FATAL, verdicts=VERDICTS, ordinary=ORDINARY,
-    signatures=SIGNATURES, unlogged=UNLOGGED, tasks=TASKS, task_limits=TASK_LIMITS, open={
+    signatures=SIGNATURES, window_flags=("--swa-full",), unlogged=UNLOGGED, tasks=TASKS, task_limits=TASK_LIMITS, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),
         "cache_idle_slots": (False,), "slot_prompt_similarity": (0.0,),

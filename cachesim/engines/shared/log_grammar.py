@@ -135,6 +135,7 @@ class LogGrammar:
     # kind of line and two of its numbers, which are equal if prompt and slot have the same tokens; () = they always do
     same_tokens: tuple[str, ...] = ()
     signatures: Sequence[Signature] = ()                             # causes, and the lines that show them
+    window_flags: Sequence[str] = ()                                 # flags of signatures that only a window reads
     # numbers of a line -> what they show that the memory allows: "none", "window", "" = nothing
     memory: Callable[[Mapping[str, Number | str]], str] = lambda numbers: ""
     # beginning of a rule id -> where its decision becomes visible, as no line reports it

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import ref
 
 from cachesim.base.errors import BadInput, OverLimit
-from cachesim.tools.request_bodies.prompt_causes import HARMLESS
+from cachesim.tools.request_bodies.prompt_causes import EXTENDS, HARMLESS, NEW
 from cachesim.tools.request_bodies.reported_counts import Stated, reported_counts, take_counts
 from cachesim.tools.watch.paired_halves import ClientHalf, LogHalf, PairedHalves, WaitingHalves, joined
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies
@@ -254,12 +254,16 @@ class JoinedRows:
 
     def _counted(self, row: Row, half: ClientHalf | None = None) -> Row:
         """Number a row, add the loss that the server's side shows, and add the row to the totals."""
-        loss = None if half is None or half.is_refused else self.losses.loss(half.link.number, row.get("cause", ""))
+        is_refused = bool(row.get("refused")) or (half is not None and half.is_refused)
+        number = 0 if half is None or is_refused else half.link.number
+        loss = self.losses.loss(number, row.get("cause", ""))
         if loss is not None:
             is_explained = loss["cause"] == UNKNOWN and any("lost" in one for one in row.get("causes", ()))
             row = {**row, "harmless": False, **({} if is_explained else {"loss": loss})}
+        elif "cause" in row and self.losses.is_free(number):
+            row = {**row, "harmless": True}
         self.totals["requests"] += 1
-        for name in (*NUMBERS, "again"):
+        for name in () if is_refused else (*NUMBERS, "again"):
             value = row.get(name)
             self.totals[name] += value if isinstance(value, int) else (value[0] or 0) if isinstance(value, list) else 0
             if not isinstance(value, int):
@@ -273,6 +277,6 @@ def row_causes(row: Row) -> Iterable[str]:
     """Return the causes of a row that cost tokens, by name: the client's, the loss on the server's side, then those
     that the log proves."""
     client, loss = row.get("cause", row.get("change", "")), row.get("loss")
-    harmless = client in HARMLESS if "cause" in row else client in ("", "new", "extends")
+    harmless = client in HARMLESS or row.get("harmless") is True if "cause" in row else client in ("", NEW, EXTENDS)
     return [*([] if harmless else [client]), *([loss["cause"]] if loss else []),
             *(one["cause"] for one in row.get("causes", ()))]  # fmt: skip

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
-from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_grammar import LogGrammar, Number
 from cachesim.engines.shared.log_signatures import SEARCHES
 from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.facts.cause_statements import cause_statements
@@ -189,18 +189,28 @@ class LogRows:
         numbers = {name: value.data for name, value in request.numbers.items()}
         change = run.prompts.change(request)
         keys = [said.numbers["cause"] for said in found]
-        flags = [flag for one in self._grammar.signatures if one.key in keys for flag in one.flags]
+        again = _again(numbers)
+        loses = change != "new" or bool(again)
+        flags = self._flags(keys, run.reader.session.facts.get("n_swa")) if loses else []
         return {
             "source": "log", "run": run.number, "slot": request.slot if request.is_slot_known else None,
             "task": request.task, "lines": list(request.lines), "prompt": numbers.get("n_tokens"),
-            "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": _again(numbers),
+            "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": again,
             "generated": numbers.get("predicted_n"), "end": _end(request),
             "change": change, "says": CLIENT_CHANGES.get(change, ""),
             "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
                        for key, said in zip(keys, found, strict=True)],
-            "flags": list(dict.fromkeys(flags)), "advice": ADVICE.get(change, "") if change != "new" else "",
+            "flags": flags, "advice": ADVICE.get(change, "") if change != "new" else "",
             "refused": request.is_refused,
         }  # fmt: skip
+
+    def _flags(self, causes: Sequence[str], n_swa: Number | str | None) -> list[str]:
+        """Return the flags that may help against these causes. ``n_swa``: window of the model that the log states, at
+        most 1 = none, None = not stated."""
+        has_no_window = isinstance(n_swa, int) and n_swa <= 1
+        useless = self._grammar.window_flags if has_no_window else ()
+        flags = (flag for one in self._grammar.signatures if one.key in causes for flag in one.flags)
+        return list(dict.fromkeys(flag for flag in flags if flag not in useless))
 
 
 def _again(numbers: Mapping[str, Any]) -> int | list[int | None] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Iterator, NamedTuple
 
+from cachesim.tools.request_bodies.prompt_causes import NEW
 from cachesim.tools.watch.server_losses import BodyLink
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT
 
@@ -163,6 +164,8 @@ def joined(pair: PairedHalves) -> Row:
     if pair.client.slot is not None:
         shown["slot"] = pair.client.slot
     client = {name: value for name, value in client.items() if name != "slot"}
+    if client.get("cause") == NEW and not logged["again"]:
+        shown["flags"] = []                 # the conversation lost nothing that a flag could keep
     end = logged["end"] if client["end"] != CLIENT_LEFT and client["status"] is None else client["end"]
     return {**shown, **client, **counts, "end": end, "source": "both"}
 

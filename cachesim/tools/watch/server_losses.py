@@ -91,6 +91,17 @@ class ServerLosses:
             return None
         return self._loss(request, previous, cause)
 
+    def is_free(self, number: int) -> bool:
+        """True if the counts show that a request reused the whole previous prompt, so that no change of its body cost
+        a token. ``number``: that of its body."""
+        request = self._served.get(number)
+        previous = None if request is None else self._served.get(request.link.before)
+        if request is None or previous is None:
+            return False
+        if request.prompt is None or request.reused is None or previous.prompt is None:
+            return False
+        return request.reused >= min(previous.prompt, request.prompt - 1)
+
     def _loss(self, request: ServedRequest, previous: ServedRequest, cause: str) -> dict[str, Any] | None:
         """Return the loss of a request whose body keeps the previous prompt, or the beginning of it."""
         if request.prompt is None or request.reused is None or previous.prompt is None:

@@ -134,7 +134,29 @@ def test_a_refused_request_waits_for_its_line_in_the_log_but_not_for_ever():
     shown = {"evaluated": None, "reused": None, "generated": None, "refused": True, "again": None}
     [row] = joined.logged({**logged(9_000, 0), **shown})
     assert (row["source"], row["slot"], row["prompt"], row["refused"]) == ("both", 3, 9_000, True)
-    assert joined.totals["requests"] == 2
+    assert (joined.totals["requests"], joined.totals["prompt"], joined.open_columns) == (2, 0, set())
+
+
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("open", "save")]
+ASK = [{"role": "user", "content": "a question"}]
+
+
+@pytest.mark.parametrize(("reused", "counted"), [(20, 0), (3, 1)])
+def test_a_reordered_tool_list_counts_only_if_the_server_reused_less(reused, counted):
+    """A template that renders no tools has an equal prompt."""
+    joined = JoinedRows(RecentBodies(), False)
+    first = exchange(timed(20, 0), {"messages": ASK, "tools": TOOLS})
+    longer = [*ASK, {"role": "assistant", "content": "a"}, *ASK]
+    second = exchange(timed(30 - reused, reused), {"messages": longer, "tools": TOOLS[::-1]})
+    rows = watched(joined, first, second)
+    assert rows[1]["harmless"] is not counted and len(joined.ranked_causes()) == counted
+
+
+def test_a_new_conversation_that_lost_nothing_has_no_flags():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(30, 0))) == []
+    [row] = joined.logged({**logged(30, 0), "again": 0})
+    assert (row["cause"], row["flags"]) == ("new", [])
 
 
 def test_a_row_of_another_client_of_the_server_does_not_wait_for_ever():

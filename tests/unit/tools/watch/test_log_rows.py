@@ -64,7 +64,7 @@ def test_a_row_appears_when_the_log_is_quiet_or_a_few_lines_later():
 def test_the_rows_name_flags_and_advice():
     _, rows = rows_of(lines_of("verbosity_4.log"))
     assert rows[1]["change"] == "turn end" and "reasoning" in rows[1]["advice"]
-    assert rows[3]["flags"] == ["-ctxcp", "-cms", "--swa-full"]
+    assert rows[3]["flags"] == ["-ctxcp", "-cms"]              # the log states n_swa = 0
 
 
 def test_a_server_that_logs_no_single_request_has_totals():
