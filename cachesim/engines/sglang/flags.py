@@ -55,20 +55,21 @@ class Options:
         help="Most tokens of a request; 0 = as many as the pool has room for. By default the length of the real model, "
              "if it is known.")
     allow_longer_context: bool = flag(
-        False, help="The server starts with a context above the model's own (SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN)"
-                    ", or other flags change that.")
+        False, fact=True,
+        help="The server starts with a context above the model's own (SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN), or "
+             "other flags change that.")
     device_memory: int = flag(
-        0, least=0, affects="SG-SCHED-CHUNK",
+        0, fact=True, least=0, affects="SG-SCHED-CHUNK",
         help="Memory of the device [GiB], from which the server chooses the size of a chunk; 0 = less than 20. An "
              "assumed pool is not larger.")
     mem_fraction_static: float = flag(
-        1.0, "--mem-fraction-static",
+        1.0, "--mem-fraction-static", fact=True,
         help="Share of device_memory for weights and pools. Without it, the share is not computed, and the assumed "
              "pool is at most the whole device.")
     tensor_parallel_size: int = flag(
-        1, "--tensor-parallel-size", "--tp-size", "--tp", least=1,
+        1, "--tensor-parallel-size", "--tp-size", "--tp", fact=True, least=1,
         help="Devices that share the heads and states of a layer.")
-    kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", choices=(*BYTES,), help="Type of the rows.")
+    kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", fact=True, choices=(*BYTES,), help="Type of the rows.")
     chunked_prefill_size: int = flag(
         2048, "--chunked-prefill-size", least=-1, tokens=True, resolved=True, governs="SG-SCHED-CHUNK",
         tries=(512, 2048, 8192),

@@ -88,7 +88,8 @@ class AgentForms(NamedTuple):
     that matter, given the memory (``MemoryQuestion.room``), the longest request (``MemoryQuestion.tokens``) and the
     number of clients; ``width``: option with the number of requests that run at a time, "" = as many as there are
     clients; ``smaller``: options with which rows take less memory and are less precise; ``unit``: most tokens that can
-    run as one, 0 = any number; ``filled``: options whose value is as large as fits."""
+    run as one, 0 = any number; ``filled``: options whose value is as large as fits; ``stated``: options from which
+    these follow."""
 
     program: tuple[str, ...]
     settings: Callable[[MemoryQuestion, int], Iterator[dict[str, Option]]]
@@ -96,6 +97,7 @@ class AgentForms(NamedTuple):
     smaller: Mapping[str, Option] = {}
     unit: int = 0
     filled: tuple[str, ...] = ()
+    stated: tuple[str, ...] = ()
 
 
 def row_bytes(layer: LayerSize, key: str, value: str) -> int:

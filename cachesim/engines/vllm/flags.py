@@ -45,11 +45,11 @@ class Options:
         help="Number of blocks of the pool, with the null block. Without it and the two options below, a pool that "
              "holds all requests is assumed: the real server derives it from the memory of the device.")
     kv_cache_memory_bytes: int = flag(
-        0, "--kv-cache-memory-bytes", least=0, most=1 << 50, read=_bytes,
+        0, "--kv-cache-memory-bytes", fact=True, least=0, most=1 << 50, read=_bytes,
         affects="VL-POOL-EVICT VL-SCHED-ADMIT",
         help="Memory of the pool [bytes], from which the blocks of a real model follow; 0 = not given.")
     kv_cache_size_tokens: int = flag(
-        0, least=0, tokens=True, affects="VL-POOL-EVICT VL-SCHED-ADMIT",
+        0, fact=True, least=0, tokens=True, affects="VL-POOL-EVICT VL-SCHED-ADMIT",
         help="Size of the pool as the server's log states it (GPU KV cache size), from which its blocks follow; 0 = "
              "not given.")
     max_model_len: int = flag(
@@ -57,8 +57,9 @@ class Options:
         help="Maximum tokens of a request; 0 = as many as the pool has room for. By default the length of the real "
              "model, if it is known.")
     allow_long_max_model_len: bool = flag(
-        False, help="The server starts with a maximum above the model's own length (VLLM_ALLOW_LONG_MAX_MODEL_LEN), "
-                    "or other flags change that length.")
+        False, fact=True,
+        help="The server starts with a maximum above the model's own length (VLLM_ALLOW_LONG_MAX_MODEL_LEN), or other "
+             "flags change that length.")
     max_num_batched_tokens: int = flag(
         2048, "--max-num-batched-tokens", least=1, tokens=True, resolved=True, affects="VL-SPLIT-CHUNK VL-START-BATCH",
         help="Maximum tokens of a step; a longer prompt is evaluated in chunks. By default 8192 on a device of 70 GiB, "
@@ -70,8 +71,8 @@ class Options:
                               help="Memory of the device [GiB], from which the server chooses the size of a step; "
                                    "0 = less than 70, and any A100. An assumed pool is not larger.")
     gpu_memory_utilization: float = flag(
-        0.92, "--gpu-memory-utilization", "--device-memory-utilization", affects="VL-POOL-EVICT VL-SCHED-ADMIT",
-        help="Share of device_memory for weights, activations and the pool.")
+        0.92, "--gpu-memory-utilization", "--device-memory-utilization", fact=True,
+        affects="VL-POOL-EVICT VL-SCHED-ADMIT", help="Share of device_memory for weights, activations and the pool.")
     long_prefill_token_threshold: int = flag(
         0, "--long-prefill-token-threshold", least=0, tokens=True, governs="VL-SCHED-CAP",
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
@@ -153,7 +154,7 @@ class Options:
     attention_block_size: int = flag(
         0, fact=True, open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
         help="Tokens of a block as the server's log states them; 0 = derived from the real model, or block_size.")
-    model_dtype: str = flag(AUTO, "--dtype", choices=(AUTO, FLOAT32), affects="VL-SIZE-ATTENTION-BLOCK",
+    model_dtype: str = flag(AUTO, "--dtype", fact=True, choices=(AUTO, FLOAT32), affects="VL-SIZE-ATTENTION-BLOCK",
                       help="Type of the model's numbers; auto = of 2 bytes.")
     kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", choices=(*BYTES,), affects="VL-SIZE-ATTENTION-BLOCK",
                                help="Type of the rows; smaller rows make longer blocks in models with states.")

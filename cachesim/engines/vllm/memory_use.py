@@ -40,9 +40,11 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     full, window = token_bytes(ask.rules, opts, model)
     states = [state_bytes(layer, model, opts) for layer in model.states]
     room = ask.room or opts.kv_cache_memory_bytes
-    blocks = room // block if room else opts.num_gpu_blocks
     most = opts.max_model_len or context_of(ask)
     needed = sum(_request_blocks(ask.rules, opts, group, most) for group in groups)
+    blocks = room // block if room else opts.num_gpu_blocks
+    if opts.kv_cache_size_tokens and not room:
+        blocks = -(-opts.kv_cache_size_tokens * needed // most)
     pool = {"blocks": blocks, "tokens": int(blocks / needed * most)}
     full_groups = sum(group.letter == "A" for group in groups)
     chunk = block * full_groups * opts.blocks_per_chunk                 # a place has room for a chunk of any group
@@ -95,5 +97,6 @@ def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Opti
                    "prefix_cache_retention_interval": distance}  # fmt: skip
 
 
-AGENTS = AgentForms(("vllm", "serve"), agent_settings, unit=min(BLOCK_SIZES), filled=("num_gpu_blocks",))
+AGENTS = AgentForms(("vllm", "serve"), agent_settings, unit=min(BLOCK_SIZES), filled=("num_gpu_blocks",),
+                    stated=("kv_cache_memory_bytes", "kv_cache_size_tokens"))
 FORMS = MemoryForms(use, (), {"num_gpu_blocks": (1, 2)}, AGENTS, kinds="DIB")

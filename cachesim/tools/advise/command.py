@@ -227,6 +227,7 @@ def _arguments(
 ) -> CaseArguments:
     """Return the arguments that name the case, its server and the limits on another command line. An imported
     conversation is spelled as a line, or has one of the ``files``."""
+    from cachesim.scenarios.corpus import is_file
     from cachesim.scenarios.engine_cases import settings_of
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.setup_changes import CaseArguments
@@ -238,7 +239,8 @@ def _arguments(
     model = scenario.model if asked.options.model or asked.sizes else ""
     engines = [name.partition("@")[0] for name in asked.options.profiles] or [scenario.engine]
     own = settings_of(scenario.engine, asked.options.settings, engines)
-    return CaseArguments(asked.text, model, parse_settings(own, scenario.engine), limits, files)
+    server = parse_settings(own, scenario.engine) if is_file(asked.text) else dict(scenario.server)
+    return CaseArguments(asked.text, model, server, limits, files)
 
 
 def sized(asked: AskedCase, imported: RepairCase | None = None) -> SizedCases:

@@ -70,7 +70,7 @@ def estimate(
 def _check_room(engine: Engine, forms: MemoryForms, given: Mapping[str, Option], room: int) -> None:
     """Raise BadInput for a server that fills the memory it gets, if neither that memory nor a size is given."""
     filled = forms.agents.filled if forms.agents else ()
-    if filled and not room and not given.keys() & {*filled}:
+    if forms.agents and filled and not room and not given.keys() & {*filled, *forms.agents.stated}:
         flags = [next((word for word in flag.spellings if word.startswith("--")), flag.name)
                  for flag in engine.manual.flags if flag.name in filled]  # fmt: skip
         raise BadInput(f"{engine.name} fills the memory that it gets: its size is not given",

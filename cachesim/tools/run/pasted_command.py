@@ -312,7 +312,9 @@ def with_pasted(command: str, given: ServerArguments, takes: TakenModels) -> Ser
             raise BadInput(f"--server: {why}", hint=f"--set {option}=VALUE")
     named = [f"{name}={value}" for name, value in added.options.items()]
     read = _settings(pasted, takes, given.draft)
-    for line in (*pasted.notes, *_notes(pasted, {*own, *added.options})):
+    stated = {*own, *added.options}
+    lengths = _length_notes(pasted, {*pasted.command.options, *stated}) if takes is TakenModels.LAYERS else ()
+    for line in (*pasted.notes, *_notes(pasted, stated), *lengths):
         note(line)
     return ServerArguments(
         profiles=given.profiles or [pasted.profile],
@@ -401,7 +403,6 @@ def _notes(pasted: PastedCommand, own: AbstractSet[str]) -> Iterator[str]:
         yield f"not simulated, and assumed not to matter here: {_names(command.limits)}"
     if command.logged:
         yield f"stated by the log: {', '.join(f'{name}={value}' for name, value in command.logged.items())}"
-    yield from _length_notes(pasted, {*command.options, *own})
     yield from _device_notes(pasted, {*command.options, *own})
     sized = pasted.engine.command_table.sized
     if command.sized and sized not in command.options:

@@ -414,12 +414,12 @@ def test_each_kind_of_unread_argument_has_its_line(capsys: pytest.CaptureFixture
         "assumed not to be set, so that the default in the command line holds: M",
         "ignored, without an effect on the cache: --port",
         "not simulated, and assumed not to matter here: --attention-backend X",
-        "max_model_len is not given, and the length of the model is not known: no request is too long",
         "device_memory is not given: max_num_batched_tokens 2048, as on a device of less than 70 GiB (--set "
         "device_memory=GIB)",
         "change the size of the pool, which is not derived from them: --cpu-offload-gb (--set num_gpu_blocks=N)",
         "not read, before the program: numactl, -N, 0",
-        "environment variables that are not read: VLLM_B, VLLM_A"]  # fmt: skip
+        "environment variables that are not read: VLLM_B, VLLM_A",
+        "max_model_len is not given, and the length of the model is not known: no request is too long"]  # fmt: skip
     _, notes = applied("vllm serve --num-gpu-blocks-override 8 --cpu-offload-gb 4", capsys, profiles=["vllm@0.33.0"],
                        settings=["device_memory=80", "max_model_len=99"])  # fmt: skip
     assert notes == ["--server: vllm@0.33.0, num_gpu_blocks=8"]
