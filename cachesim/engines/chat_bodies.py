@@ -18,6 +18,10 @@ class Refused(Exception):
     """The server answers a request with these values with an error."""
 
 
+class RefusedByTemplate(Refused):
+    """The server answers a request with these values with an error if its chat template reads them."""
+
+
 @dataclass(frozen=True, slots=True)
 class SentMessage:
     """Message of OpenAI's chat API, and where it comes from."""
@@ -25,14 +29,16 @@ class SentMessage:
     message: Mapping[str, Any]
     path: str                          # its path in the body
     places: tuple[str, ...] = ()       # paths of the values that it was made from, () = its path
-    is_refused: bool = False           # the server refuses it; it is as the client sent it
+    refused: str = ""                  # why the server refuses it, and it is as the client sent it; "" = it does not
+    by_template: bool = False          # only a template that reads the refused values refuses it
 
     def parsed(self, parse: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> SentMessage:
         """Return the message as ``parse`` makes it, which raises Refused for a message that the server refuses."""
         try:
-            return SentMessage(parse(self.message), self.path, self.places, self.is_refused)
-        except Refused:
-            return SentMessage(self.message, self.path, self.places, is_refused=True)
+            return SentMessage(parse(self.message), self.path, self.places, self.refused, self.by_template)
+        except Refused as refused:
+            is_by_template = isinstance(refused, RefusedByTemplate)
+            return SentMessage(self.message, self.path, self.places, str(refused), is_by_template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class ParsedChat:
     opens_answer: bool = True          # the template adds the text that begins an answer
     continued: SentMessage | None = None         # message that the answer continues, not among `messages`
     way: Continued = Continued.AFTER_OPENING
+    refused: str = ""                  # why the server refuses the chat, whose messages it takes; "" = it does not
 
 
 ParseTool = Callable[[Mapping[str, Any]], Mapping[str, Any]]

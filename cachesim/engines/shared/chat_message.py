@@ -13,7 +13,15 @@ import json
 from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
-from cachesim.engines.chat_bodies import MEDIA, Continued, ParsedChat, Refused, SentMessage, TemplateUse
+from cachesim.engines.chat_bodies import (
+    MEDIA,
+    Continued,
+    ParsedChat,
+    Refused,
+    RefusedByTemplate,
+    SentMessage,
+    TemplateUse,
+)
 
 HARMONY = "<|channel|>"
 """Text of templates that know the role developer."""
@@ -110,11 +118,11 @@ def _call(call: Any, use: TemplateUse) -> dict[str, Any]:
 
 def parsed_arguments(text: str) -> Any:
     """Return the arguments of a tool call from their JSON text, with numbers as a template writes them. Raise
-    Refused for a text that is not JSON."""
+    RefusedByTemplate for a text that is not JSON."""
     try:
         return as_written(json.loads(text, parse_constant=_no_constant))
     except (ValueError, RecursionError):
-        raise Refused("the arguments of a tool call are not JSON") from None
+        raise RefusedByTemplate("the arguments of a tool call are not JSON") from None
 
 
 def _no_constant(name: str) -> None:
@@ -168,7 +176,8 @@ def llama_messages(chat: Sequence[SentMessage], use: TemplateUse, fields: Mappin
     is_answer = last.get("role") == "assistant"
     is_refused = bool(is_answer and last.get("tool_calls")) or (opens_answer if is_asked else has_two)
     if not chat or is_refused or not (is_asked or is_answer):
-        return ParsedChat(tuple(_parsed(chat, use)), opens_answer=opens_answer)
+        refused = "two answers at the end" if is_answer and has_two and not asked else ""
+        return ParsedChat(tuple(_parsed(chat, use)), opens_answer=opens_answer, refused=refused)
     rest = tuple(_parsed(chat[:-1], use))
     try:
         parsed_message(last, use)

@@ -182,6 +182,7 @@ class Body:
     answer: BodyMessage | None = None               # response of the server, if the dump contains it
     sent: Mapping[str, Any] = field(default_factory=dict)               # the HTTP body; {} = it was read for a server
     has_bare_functions: bool = False                # in the HTTP body, `tools` have the fields of `function` themselves
+    refused: str = ""                               # why the server answers it with an error, "" = no known reason
     opens_answer: bool = True                       # the prompt has the text that begins an answer
     continued: Continued | None = None              # how the last message begins the answer, None = it does not
     reported: ReportedCounts = NO_COUNTS            # token counts of that response

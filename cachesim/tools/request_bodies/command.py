@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODEL, OTHER_MODEL = "GGGA", "AAAA"
 """Models of a simulation if none is named: the assumed model, and the one that it is compared with."""
-SCHEMA = 5                   # version of the JSON form of `import`
+SCHEMA = 6                   # version of the JSON form of `import`
 
 
 def add_body_arguments(parser: ArgumentParser) -> None:

@@ -265,7 +265,7 @@ def _request(records: Sequence[AnsweredBody], number: int, lost: int, templated:
         "tokens": record.tokens, "shared": record.shared, "reusable": record.usable,
         "reusable_from": record.under, "again": lost, "adapters": scales_text(record.body.adapters),
         "new_tokens": max(0, record.tokens - kept_by_any(records, record) - lost), "answer": record.answer,
-        "stated_prompt": record.body.reported.prompt,
+        "stated_prompt": record.body.reported.prompt, "refusal": record.body.refused,
         "characters": None if before < 0 else record.common, "bytes": None if before < 0 else record.bytes,
         "cause": record.cause.name, "says": CAUSES[record.cause.name].says, "where": where(record), **at(record.place),
         **at(record.old_place, "old_"), "detail": record.cause.detail, "model_changed": model, "parameters": parameters,

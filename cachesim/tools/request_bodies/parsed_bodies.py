@@ -37,12 +37,25 @@ def as_parsed(bodies: Sequence[Body], profile: str, use: TemplateUse = PLAIN) ->
 
 def _parsed(body: Body, reading: ChatBodies, use: TemplateUse) -> Body:
     """Return a body as a server reads it."""
-    messages = _sent_messages(body, reading)
+    try:
+        messages = _sent_messages(body, reading)
+    except Refused as refusal:
+        return replace(_with_tools(body, reading), sent={}, refused=str(refusal))
     body = replace(_with_tools(body, reading), sent={})
     if reading.messages is None or messages is None:
         return body
     parsed = reading.messages(messages, use, body.parameters)
-    return _with_chat(body, parsed, messages if body.form == CHAT else ())
+    refused = _refusal(parsed, is_template_known=bool(use.source))
+    return replace(_with_chat(body, parsed, messages if body.form == CHAT else ()), refused=refused)
+
+
+def _refusal(parsed: ParsedChat, is_template_known: bool) -> str:
+    """Return why a server answers a chat with an error, "" if nothing shows that it does."""
+    if parsed.refused:
+        return parsed.refused
+    read = [*parsed.messages, *([] if parsed.continued is None else [parsed.continued])]
+    found = (f"{one.path}: {one.refused}" for one in read if one.refused and (is_template_known or not one.by_template))
+    return next(found, "")
 
 
 def _with_tools(body: Body, reading: ChatBodies) -> Body:
@@ -76,8 +89,8 @@ def _definition(tool: Any, parse: ParseTool) -> Any:
 
 
 def _sent_messages(body: Body, reading: ChatBodies) -> list[SentMessage] | None:
-    """Return the messages of a body in the form of OpenAI's chat API, None if the server does not read this form, or
-    refuses the body."""
+    """Return the messages of a body in the form of OpenAI's chat API, None if the server does not read this form. Raise
+    Refused for a body that the server refuses."""
     converters = {ANTHROPIC: reading.anthropic, RESPONSES: reading.responses}
     if body.form == CHAT and not _is_ollama(body):
         messages = with_media_marks(body.sent.get("messages"))
@@ -85,10 +98,7 @@ def _sent_messages(body: Body, reading: ChatBodies) -> list[SentMessage] | None:
     convert = converters.get(body.form)
     if convert is None or not body.sent:
         return None
-    try:
-        return convert(with_media_marks(body.sent))
-    except Refused:
-        return None
+    return convert(with_media_marks(body.sent))
 
 
 def _is_ollama(body: Body) -> bool:
@@ -129,7 +139,7 @@ def _with_chat(body: Body, parsed: ParsedChat, sent: Sequence[SentMessage]) -> B
             chat.append(unchanged)
             continue
         messages.append(_placed(one, sources, before.fields if before is not None else ""))
-        chat.append(for_template(one.message) if one.is_refused else dict(one.message))
+        chat.append(for_template(one.message) if one.refused else dict(one.message))
     return replace(
         body,
         messages=messages,

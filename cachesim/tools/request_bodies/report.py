@@ -30,7 +30,7 @@ def bodies_report(
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
     next_command = [as_typed(following, "dim", "next: ")] if data["simulation"]["played"] else []
     return Group(
-        *_first_lines(data), *_causes(data), *_other_change(data, out), *_reported(data), Text(""), *compared,
+        *_first_lines(data), *_refused(data), *_causes(data), *_other_change(data, out), *_reported(data), Text(""), *compared,
         _table(data, everything), *_notes(data), *_simulation(data), *next_command,
     )  # fmt: skip
 
@@ -38,6 +38,17 @@ def bodies_report(
 def _first_lines(data: Data) -> list[Text]:
     """Return the costliest cause with its cure, if there is one, and the tokens that it costs."""
     return [first_line(data), *([headline(data)] if _worst(data) else [])]
+
+
+def _refused(data: Data) -> Iterator[Text]:
+    """Yield the reasons why the server answers requests with an error, each with the requests that it concerns."""
+    reasons: dict[str, list[int]] = {}
+    for row in data["requests"]:
+        if row["refusal"]:
+            reasons.setdefault(row["refusal"], []).append(row["request"])
+    for reason, numbers in reasons.items():
+        yield Text(f"{data['simulation']['profile']} answers {request_numbers(numbers)} with an error: "
+                   f"{printable_line(reason)} (compared as sent)", "yellow")  # fmt: skip
 
 
 def _worst(data: Data) -> Data | None:

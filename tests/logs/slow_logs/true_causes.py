@@ -68,7 +68,8 @@ def why_cause_is_false(log: RecordedLog, truth: Truth | None, claim: Claim) -> s
     if not judge(log, truth):
         return f"reused {truth['reused']}, common {truth['common_slot']}, held {truth['slot_held']}, " \
                f"prompt {truth['prompt']}: {truth['what']}"  # fmt: skip
-    if claim.low is not None and not any(map(claim.contains, losses(log, truth))):
+    is_part = claim.name in EARLIER and claim.low is not None and claim.low <= max(losses(log, truth))
+    if claim.low is not None and not is_part and not any(map(claim.contains, losses(log, truth))):
         return f"lost is {' or '.join(map(str, sorted(losses(log, truth))))}"
     return ""
 
@@ -112,6 +113,8 @@ def _logged(words: str) -> Callable[[RecordedLog, Truth], bool]:
     return judge
 
 
+EARLIER = frozenset({"checkpoint-erased", "checkpoint-evicted", "checkpoint-too-close"})
+"""Causes in earlier requests: the restore point that was lost may have had only a part of the common prefix."""
 CAUSES: Mapping[str, Callable[[RecordedLog, Truth], bool]] = {
     "identical-prompt": _is_identical,
     "edited-prompt": _is_edited,

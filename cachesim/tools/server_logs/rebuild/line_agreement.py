@@ -22,8 +22,9 @@ _UNCOMPARED = frozenset({
     "copy_to_child", "pc_info", "cache_lcp", "prompt_truncated",
 })  # fmt: skip
 _TIMED = frozenset({"prompt_time", "in_cache"})
-_NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max"})
-"""Fields without a number that a simulation can contradict: ids, times, sizes, and options."""
+_NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max", "n_ctx_slot"})
+"""Fields without a number that a simulation can contradict: ids, times, sizes, options, and the context of a slot,
+which the real model may limit."""
 _EARLIER = frozenset({
     "pc_entry", "pc_state", "pc_cand", "pc_load", "pc_already", "pc_obsolete", "pc_evict", "pc_evict_tokens",
     "ckpt_evict", "ckpt_invalidate",

@@ -184,6 +184,26 @@ def test_bodies_of_other_apis_become_the_messages_of_the_real_server(body):
     assert chat_of(body) == [*begin, *more, result]
 
 
+CALL = {"type": "function", "function": {"name": "f", "arguments": "{x"}}
+ASKED = {"role": "user", "content": "a"}
+
+
+@pytest.mark.parametrize(("body", "where"), [
+    ({"messages": [ASKED]}, None), ({"messages": [{"role": "user"}]}, "messages[0]"),
+    ({"messages": [{"role": "user", "content": 5}]}, "messages[0]"),
+    ({"messages": [ASKED, {"role": "user", "content": [{"type": "text"}]}]}, "messages[1]"),
+    ({"messages": [ASKED, {"role": "assistant", "tool_calls": "x"}, ASKED]}, "messages[1]"),
+    ({"messages": [ASKED, {"role": "assistant", "content": "c", "reasoning_content": 5}, ASKED]}, "messages[1]"),
+    ({"messages": [ASKED, *[{"role": "assistant", "content": "b"}] * 2]}, "two answers"),
+    ({"messages": [ASKED, {"role": "assistant", "content": "c", "tool_calls": [CALL]}, ASKED]}, None),
+    ({"instructions": "x", "input": [{"type": "odd"}]}, "an item"),
+])  # fmt: skip
+def test_a_body_that_the_server_refuses_is_said_to_be_refused(body, where, tmp_path):
+    """As b11549 answers, with errors 400 and 500 or, where None is expected, with a prompt."""
+    (request,) = found(tmp_path, {"model": "m", **body})["requests"]
+    assert request["refusal"].startswith(where) if where else request["refusal"] == ""
+
+
 def test_an_answer_at_the_end_begins_the_new_answer(tmp_path):
     """b11549 renders the chat without it, adds the text that begins an answer, then its blocks with an empty line."""
     pytest.importorskip("jinja2")
