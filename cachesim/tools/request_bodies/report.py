@@ -30,8 +30,8 @@ def bodies_report(
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
     next_command = [as_typed(following, "dim", "next: ")] if data["simulation"]["played"] else []
     return Group(
-        *_first_lines(data), *_refused(data), *_causes(data), *_other_change(data, out), *_reported(data), Text(""), *compared,
-        _table(data, everything), *_notes(data), *_simulation(data), *next_command,
+        *_first_lines(data), *_refused(data), *_causes(data), *_other_change(data, out), *_reported(data), Text(""),
+        *compared, _table(data, everything), *_notes(data), *_simulation(data), *next_command,
     )  # fmt: skip
 
 
