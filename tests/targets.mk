@@ -155,10 +155,12 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_state_load
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_backends 0.33.0
+	$(PEERS_VLLM)/bin/python -m tests.peers.exported_tests
 	for release in $(VLLM_OLDER); do export PYTHONPATH=$(PEERS_VLLM)/$$release; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults $$release || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_backends $$release || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_packed || exit 1; \
+	  $(PEERS_VLLM)/bin/python -m tests.peers.exported_tests || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_kv_events --seed $(SEED) || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $$(($(STEPS) / 10)) --seed $(SEED) || exit 1; done
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Self, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Self, Sequence
 
 from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.engines.base import Answer, Request
@@ -168,6 +168,37 @@ def bodies_as_sent(profile: str) -> ChatBodies:
     return ChatBodies()
 
 
+class ClassRequest(NamedTuple):
+    """A request to the classes of a released package. ``reused``: prompt tokens that it must reuse; ``is_together``: it
+    is sent with the one before."""
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    reused: int
+    is_together: bool
+
+
+class ClassCase(NamedTuple):
+    """Requests to the classes of a released package, with the numbers of a rule set. ``options``: those that differ
+    from the defaults, and assumed sizes."""
+
+    name: str
+    title: str
+    profile: str
+    model: str
+    options: Mapping[str, Option]
+    requests: Sequence[ClassRequest]
+
+
+class ClassTest(NamedTuple):
+    """Tests on the classes of a released package, which run on a CPU without a model. ``options``: those under which
+    they drive the classes, whatever the case; ``write``: returns the program of a case for pytest, or raises
+    BadInput."""
+
+    options: Mapping[str, Option]
+    write: Callable[[ClassCase], str]
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine: its rule sets (profiles), the interface of its server, and the server itself."""
@@ -197,6 +228,8 @@ class Engine:
     # sentences about flags that change answers or end the process with a model
     cautions: Callable[[RuleSet, str, Mapping[str, Option]], Sequence[str]] = lambda rules, model, given: ()
     chat_bodies: Callable[[str], ChatBodies] = bodies_as_sent      # how the server of a rule set reads bodies, by name
+    # tests on the released classes, imported on demand; None = none are written
+    class_test: Callable[[], ClassTest | None] = lambda: None
     words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property

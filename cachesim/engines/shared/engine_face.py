@@ -19,6 +19,7 @@ from cachesim.model import Spec, make_model, parse
 
 if TYPE_CHECKING:
     from cachesim.engines.chat_bodies import ChatBodies
+    from cachesim.engines.contract import ClassTest
     from cachesim.engines.shared.capacity import CapacityForms
     from cachesim.engines.shared.class_recording import ClassRecording
     from cachesim.engines.shared.command_table import CommandTable
@@ -181,6 +182,17 @@ def classes_of(package: str) -> Callable[[], ClassRecording | None]:
         return played
 
     return classes
+
+
+def class_test_of(package: str) -> Callable[[], ClassTest | None]:
+    """Return a function that returns the ``CLASS_TEST`` of an engine, which writes tests on the released classes."""
+
+    def class_test() -> ClassTest | None:
+        """Return the writer of tests on the released classes."""
+        found: ClassTest = import_module(f"{package}.class_test").CLASS_TEST
+        return found
+
+    return class_test
 
 
 def events_of(package: str) -> Callable[[], Sequence[type[Event]]]:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.live.llama_server.export.script import Script
 
+CLASS_FORMS = ("pytest", "issue")
+"""Forms with a program for the classes of a released package, for engines that have one."""
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
     parser.add_argument("--to", dest="form", choices=tuple(FORMS), required=True,
@@ -50,6 +54,8 @@ class ExportedText(NamedTuple):
 
 
 def run(args: Namespace) -> int:
+    from cachesim.engines.registry import engine_named
+
     scenario = read_case(args.what, case_options(args))
     if len(args.profiles) > 1:
         raise BadInput("expected at most one profile for the expected numbers")
@@ -63,6 +69,10 @@ def run(args: Namespace) -> int:
 
         name = args.out.stem if args.out else scenario.id
         exported = ExportedText(scenario_file(scenario, profile, name), ())
+    elif args.form in CLASS_FORMS and (test := engine_named(scenario.engine).class_test()) is not None:
+        from cachesim.tools.live.class_export import class_issue, class_program
+
+        exported = ExportedText((class_program if args.form == "pytest" else class_issue)(scenario, profile, test), ())
     else:
         form = "script" if args.form == "curl" and args.with_server else args.form
         issue = IssueOptions(server=args.server, gguf=args.gguf, notes_fault=not args.json)

@@ -1,0 +1,51 @@
+"""Exported tests for the classes of a released package (``tests/peers/exported_tests`` runs them there)."""
+
+from __future__ import annotations
+
+import ast
+from shlex import split
+
+import pytest
+
+from cachesim.cli.main import main
+
+CASE = "'A40>a8/A.a.B20>4/A.a.C9' --model GA --set prefix_match_unit=8"
+
+
+def export(text, capsys):
+    code = main(["export", *split(text)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def requests_of(program):
+    """The requests of a program as it states them."""
+    (rows,) = [node.value for node in ast.parse(program).body
+               if isinstance(node, ast.Assign) and node.targets[0].id == "REQUESTS"]  # fmt: skip
+    return eval(compile(ast.Expression(rows), "program", "eval"))
+
+
+@pytest.mark.parametrize(("profile", "reused"), [("vllm@0.31.0", [0, 40, 40]), ("vllm@0.33.0", [0, 32, 32])])
+def test_a_program_states_what_its_rule_set_reuses(profile, reused, capsys):
+    code, program, _ = export(f"{CASE} --to pytest -p {profile}", capsys)
+    found = requests_of(program)
+    assert code == 0 and [row[3] for row in found] == reused
+    assert [len(row[0]) for row in found] == [40, 68, 57] and [len(row[1]) for row in found] == [8, 4, 1]
+
+
+def test_an_issue_has_the_loss_and_the_test_that_fails_on_it(capsys):
+    code, text, _ = export(f"{CASE} --to issue -p vllm@0.33.0", capsys)
+    program = text.partition("```python\n")[2].partition("```")[0]
+    assert code == 0 and "32 of 47 tokens reused" in text
+    assert [row[3] for row in requests_of(program)] == [0, 40, 40]
+
+
+@pytest.mark.parametrize("case", [
+    "A40>a8/A.a.B20 --to issue -p vllm --model A",                                    # loses nothing
+    "A40>a8/A.a.B20{lora=a} --to pytest -p vllm --model A",
+    "A40/A --to pytest -p vllm --model A --set num_cpu_chunks=8",
+    "A400/A --to pytest -p vllm --model A --max-model-len 40",                        # is not answered
+])  # fmt: skip
+def test_what_the_classes_cannot_show_is_refused(case, capsys):
+    code, out, err = export(case, capsys)
+    assert code == 2 and not out and err.startswith("cachesim: ")
