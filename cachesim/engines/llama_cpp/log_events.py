@@ -46,9 +46,9 @@ EVENTS = (
     Line("pc_evict", " - cache size limit reached, removing oldest entry (size = {mib} MiB)"),
     Line("pc_evict_tokens",
          " - cache token limit ({limit_tokens}, est: {est}) reached, removing oldest entry (size = {mib} MiB)"),
-    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, f_sim = {f_sim}", since=9829),
+    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, f_sim = {f_sim}", since=10229),
     Line("pc_cand", "   - prompt with length {n_tokens}, lcp = {lcp}, f_keep = {f_keep}, f_sim = {f_sim}"),
-    Line("pc_load", " - found better prompt with f_keep = {f_keep}, f_sim = {f_sim}", since=9829),
+    Line("pc_load", " - found better prompt with f_keep = {f_keep}, f_sim = {f_sim}", since=10229),
     Line("pc_load_failed", "failed to restore state with size {}"),
     Line("pc_load_failed", "failed to load prompt from cache"),
     Line("pc_state", " - cache state: {prompts} prompts, {mib} MiB "
@@ -110,9 +110,9 @@ EVENTS = (
 
 OLDER_SPELLINGS = (
     Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
-         until=9829),
-    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}", until=9829),
-    Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}", until=9829),
+         until=10229),
+    Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}", until=10229),
+    Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}", until=10229),
     Line("ckpt_check", "Checking checkpoint with [{pos_min}, {pos_max}] against {thold}..."),
 )
 """Spellings of events by older builds whose servers are recorded."""

@@ -273,7 +273,7 @@ def test_a_search_hides_the_lines_without_its_word():
 
 def test_the_spelling_dates_the_build():
     sim = slot("selected slot by LCP similarity, sim_best = 0.8 (> 0.1 thold), f_keep = 0.9", -1)
-    assert [said.numbers for said in follows(sim) if said.what == "build"] == [{"build": [None, 9828]}]
+    assert [said.numbers for said in follows(sim) if said.what == "build"] == [{"build": [None, 10228]}]
     shared = slot(" - copying shared prompt (9 tokens) to child 2")
     assert [said.numbers for said in follows(shared) if said.what == "build"] == [{"build": [11313, None]}]
     assert [said.numbers for said in follows("build: 8000 (abc) with gcc", sim)
@@ -305,7 +305,7 @@ def test_spellings_of_two_builds_date_none():
     search = "srv load:  - looking for better prompt, base f_keep = -1.000, {} = 0.000"
     dated = [[said.numbers for said in follows(*lines) if said.what == "build"] for lines in (
         [search.format("sim")], [search.format("f_sim")], [search.format("sim"), search.format("f_sim")])]  # fmt: skip
-    assert dated == [[{"build": [None, 9828]}], [{"build": [9766, None]}], []]
+    assert dated == [[{"build": [None, 10228]}], [{"build": [9766, None]}], []]
 
 
 def test_rule_sets_of_other_builds_are_not_possible():
