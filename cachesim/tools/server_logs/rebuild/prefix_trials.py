@@ -175,11 +175,12 @@ class ScenarioBuilder(CandidateServer):
         after its predecessor until the lines of all its requests agree, up to the launch of the next request.
         ``running``, ``over``: requests of the group that were active, and that had ended, when the server launched
         it."""
-        if playing is None or not playing.texts or over:
-            return self._best(request, playing and playing.launched_after(self, over))
+        if playing is None or not playing.texts:
+            return self._best(request, playing)
         logged = request.logged
         before = [one for one, _ in running]
-        shown = loops_between(members, before[-1], logged)
+        is_after_end = bool(over) or not before
+        shown = playing.launched_after(self, over).after if is_after_end else loops_between(members, before[-1], logged)
         end = next((one.lines[0] for one in members if one.lines[0] > logged.lines[0]), last_batch(logged) + 1)
         best: tuple[int, _RequestGroup] | None = None
         for loops in tried_loops(shown, [*before, logged]):
@@ -188,7 +189,7 @@ class ScenarioBuilder(CandidateServer):
             if found is None:
                 return None
             own = [line for line in found.contradicted if line.line < end]
-            differing = len(own) + self._contradicted(running, end)
+            differing = len(own) + self._contradicted(end)
             if not differing:
                 return found
             if best is None or differing < best[0]:
@@ -197,12 +198,13 @@ class ScenarioBuilder(CandidateServer):
                 break
         return self._best(request, best[1]) if best else None
 
-    def _contradicted(self, running: Sequence[tuple[LoggedRequest, SentRequest]], end: int) -> int:
-        """Return how many lines of running requests before a line contradict the simulation."""
+    def _contradicted(self, end: int) -> int:
+        """Return how many lines of the earlier requests of a group, before a line, contradict the simulation."""
         total = 0
-        for (one, sent), found in zip(running, events_by_task(self.events), strict=False):
-            lines = [line for line in printed_lines(one, self.session.engine, self.started) if line.number < end]
-            total += len(contradictions(lines, found, sent.sent.printed))
+        for (one, sent), found in zip(self.running, events_by_task(self.events), strict=False):
+            printed = printed_lines(one.logged, self.session.engine, self.started)
+            lines = [line for line in printed if line.number < end]
+            total += len(contradictions(lines, found, sent.printed))
         return total
 
     def _lengths_of(self, request: ReconstructedRequest) -> Sequence[AssumedLength]:

@@ -119,28 +119,48 @@ def loops_between(members: Sequence[LoggedRequest], last: LoggedRequest, followi
     log shows them. An iteration prints a line for each prompt that it continues, and evaluates a token of each answer.
     ``members``: all requests that were active at the same time."""
     first = last.lines[0] if last.is_whole else 0
-    return _iterations(members, first, following.lines[0]) + _silent_iterations(members, last, following)
+    begins = following.lines[0]
+    return _iterations(members, first, begins) + _silent_iterations(members).get(begins, 0)
 
 
-def _silent_iterations(members: Sequence[LoggedRequest], last: LoggedRequest, following: LoggedRequest) -> int:
-    """Return the iterations without such a line between the prompt of a request and the launch of the next one: those
-    of its answer that its later lines do not show. 0 if they may lie after that launch."""
-    own = _batches(last, *last.lines)
-    begins, ends = following.lines[0], last.lines[1]
-    if not own or own[-1].number > begins or not last.predicted_n or last.is_cancelled:
-        return 0
-    if _last_line_of_prompts(members, begins) < ends:
-        return 0
-    return max(0, last.predicted_n - _iterations(members, own[-1].number, ends))
+class _AnswerSum(NamedTuple):
+    """Launches before which an answer got tokens in iterations that no line shows, and the number of these tokens."""
+
+    launches: frozenset[int]
+    tokens: int
 
 
-def _last_line_of_prompts(members: Sequence[LoggedRequest], begins: int) -> int:
-    """Return the line up to which a server continued prompts in every iteration from a line on."""
-    reached = begins
-    for request in sorted(members, key=lambda one: one.lines[0]):
-        if request.lines[0] <= reached:
-            reached = max(reached, last_batch(request))
-    return reached
+def _silent_iterations(members: Sequence[LoggedRequest]) -> dict[int, int]:
+    """Return the iterations without a line before each launch, by its line, as far as the answers determine them."""
+    launches = sorted(request.lines[0] for request in members)[1:]
+    found = {begins: 0 for begins in launches if _is_prompt_going_on(members, begins)}
+    sums = [one for request in members if (one := _answer_sum(members, launches, request)) is not None]
+    for _ in launches:
+        for one in sums:
+            unknown = [begins for begins in one.launches if begins not in found]
+            if len(unknown) == 1:
+                found[unknown[0]] = max(0, one.tokens - sum(found.get(begins, 0) for begins in one.launches))
+    return found
+
+
+def _is_prompt_going_on(members: Sequence[LoggedRequest], begins: int) -> bool:
+    """True if a request that was launched before a line continues its prompt after it, in every iteration."""
+    return any(request.lines[0] < begins < last_batch(request) for request in members)
+
+
+def _answer_sum(
+    members: Sequence[LoggedRequest], launches: Sequence[int], request: LoggedRequest
+) -> _AnswerSum | None:
+    """Return what an answer shows; None if it ended after all prompts, where no launch limits such iterations, or if
+    its tokens are not known."""
+    prompt_end = last_batch(request)
+    ends = request.lines[1]
+    batches = [line.number for one in members for line in _batches(one, *one.lines)]
+    if not prompt_end or not request.predicted_n or request.is_cancelled or max(batches) < ends:
+        return None
+    within = {begins for begins in launches
+              if prompt_end < begins and max((at for at in batches if at < begins), default=0) < ends}  # fmt: skip
+    return _AnswerSum(frozenset(within), request.predicted_n - _iterations(members, prompt_end, ends))
 
 
 def _iterations(members: Sequence[LoggedRequest], first: int, end: int) -> int:
