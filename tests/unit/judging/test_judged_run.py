@@ -51,6 +51,17 @@ def test_requests_sent_together_stand_in_the_order_of_the_file():
     assert run.verdict.equal_cold and all(one.ledger.is_balanced for one in run.requests)
 
 
+@pytest.mark.parametrize("mode", ["provenance", "exact"])
+def test_only_the_chosen_requests_are_judged_and_all_are_run_alike(mode):
+    case = load(corpus_files()["llama-media-answer-of-another-slot"])
+    whole = run_judged(case, "llama_cpp@b11549", mode, with_ledger=False)
+    [wrong] = whole.broken
+    part = run_judged(case, "llama_cpp@b11549", mode, judge=whole.judge, with_ledger=False, only={wrong})
+    assert part.broken == [wrong] and part.requests[wrong].judged.wrong == whole.requests[wrong].judged.wrong
+    assert all(one.judged.equal_cold is None for i, one in enumerate(part.requests) if i != wrong)
+    assert [one.answer.cache_n for one in part.requests] == [one.answer.cache_n for one in whole.requests]
+
+
 def test_tokens_not_evaluated_when_the_slot_was_chosen_are_not_charged():
     apart = judged("S40.A20/S.B20", parallel=2, slot_prompt_similarity=0.9)
     at_once = judged("S40.A20/S.B20", (1, dict(TOGETHER)), parallel=2, slot_prompt_similarity=0.9)
