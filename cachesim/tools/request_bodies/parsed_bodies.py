@@ -125,7 +125,7 @@ def with_media_marks(value: Any) -> Any:
 def _with_chat(body: Body, parsed: ParsedChat, sent: Sequence[SentMessage]) -> Body:
     """Return a body with the messages that its template receives. ``sent``: messages that the body contains in the form
     of OpenAI's chat API; those that the server does not change keep their parts."""
-    sources = _parts_by_root(body.messages)
+    sources: Mapping[str, Sequence[BodyText]] | None = None          # most servers change no message of most bodies
     known = {message.path: message for message in body.messages}
     same = {one.path: one.message for one in sent}
     read = [*parsed.messages, *([] if parsed.continued is None else [parsed.continued])]
@@ -138,6 +138,8 @@ def _with_chat(body: Body, parsed: ParsedChat, sent: Sequence[SentMessage]) -> B
             messages.append(before)
             chat.append(unchanged)
             continue
+        if sources is None:
+            sources = _parts_by_root(body.messages)
         messages.append(_placed(one, sources, before.fields if before is not None else ""))
         chat.append(for_template(one.message) if one.refused else dict(one.message))
     return replace(
