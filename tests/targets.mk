@@ -4,6 +4,7 @@ PEERS  := .venv-peers
 PEERS_VLLM := .venv-peers-vllm
 VLLM_OLDER := 0.30.0 0.31.0 0.32.0
 PEERS_SGLANG := .venv-peers-sglang
+SGLANG_OLDER := 0.5.9 0.5.10 0.5.11 0.5.12 0.5.13 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22
 VLLM_TESTS ?= $(PEERS_VLLM)/vllm-0.33.0/tests
 LIVE   := .venv-live
 XLLAMA := .venv-xllama
@@ -197,7 +198,13 @@ peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --compressed --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_kv_events $(PEERS_SGLANG)/lib/python*/site-packages --seed $(SEED)
-	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/0.5.20 --release 0.5.20 --ops $(OPS) --seed $(SEED)
+	for release in $(SGLANG_OLDER); do older=$(PEERS_SGLANG)/older; rm -rf $$older; \
+	  $(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-compile --target $$older \
+	    sglang==$$release || exit 1; \
+	  $(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $$older --release $$release --ops $$(($(OPS) / 2)) \
+	    --seed $(SEED) || exit 1; \
+	  test $$release != 0.5.22 || $(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $$older --release $$release \
+	    --ops $$(($(OPS) / 2)) --seed $(SEED) || exit 1; rm -rf $$older; done
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_host $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/lib/python*/site-packages --release 0.5.23
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/0.5.20 --release 0.5.20

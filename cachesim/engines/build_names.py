@@ -25,7 +25,7 @@ _BUILD = re.compile(r"b(\d{1,9})")
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _PULL = re.compile(r"\d{1,9}")
-_VERSION = re.compile(r"v?(\d+(?:\.\d+){1,3})")
+_VERSION = re.compile(r"v?(\d+(?:\.\d+){1,3}(?:\.post\d+)?)")
 
 
 class ResolvedName(NamedTuple):

@@ -94,7 +94,7 @@ def double_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Every part is evicted up to twice the requested number of tokens. Returns that number."""
     return 2 * asked if freed < 2 * asked else 0
 ''',
-    (("history.py", "LINE = (", '    "sglang@99.0.0",'),),
+    (("history.py", "OWN: Mapping[str, Commit] = {", f'    "sglang@99.0.0": Commit(UNKNOWN, "{DAY}"),'),),
 )
 ADDITIONS = {one.name.partition("@")[0]: one for one in (LLAMA, IK, MLX, VLLM, SGLANG)}
 

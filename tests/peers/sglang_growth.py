@@ -20,7 +20,7 @@ from array import array
 from pathlib import Path
 
 from cachesim.engines.base import Request
-from cachesim.engines.sglang import ENGINE
+from cachesim.engines.sglang import ENGINE, PROFILES
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from tests.peers import sglang_source as source
@@ -41,12 +41,12 @@ def prompt(number, draw):
 
 def ours(trees, kind, tokens):
     """Perform an operation on our tree."""
-    cache = trees.ours
+    cache = trees.ours.cache
     if kind == "match":
         cache.match_prefix(tokens, None, TOKENS)
     elif kind == "insert":
-        state = trees.pool.alloc() if 2 in trees.parts else None
-        slots = trees.kv.alloc_extend(NO_SLOT, 0, TOKENS)
+        state = trees.ours.pool.alloc() if 2 in trees.parts else None
+        slots = trees.ours.kv.alloc_extend(NO_SLOT, 0, TOKENS)
         cache.insert(InsertParams(key=tokens, extra_key=None, limit=TOKENS, value=slots, text=tokens,
                                   mamba_value=state))  # fmt: skip
     else:
@@ -58,13 +58,14 @@ def released(trees, kind, tokens):
     """Perform an operation on the released tree."""
     params, key = trees.real.params, trees.real.key(array("q", tokens), None)
     if kind == "match":
-        trees.cache.match_prefix(params.MatchPrefixParams(key=key))
+        trees.theirs.cache.match_prefix(params.MatchPrefixParams(key=key))
     elif kind == "insert":
-        state = trees.states.alloc(1) if 2 in trees.parts else None
-        trees.cache.insert(params.InsertParams(key=key, value=trees.slots.take(TOKENS), priority=0, mamba_value=state,
-                                               inserted_len=0))  # fmt: skip
+        state = trees.theirs.states.alloc(1) if 2 in trees.parts else None
+        slots = trees.theirs.slots.take(TOKENS)
+        trees.theirs.cache.insert(params.InsertParams(key=key, value=slots, priority=0, mamba_value=state,
+                                                      inserted_len=0))  # fmt: skip
     else:
-        trees.cache.evict_for_alloc(params.EvictParams(num_tokens=TOKENS, swa_num_tokens=0, mamba_num=0))
+        trees.theirs.cache.evict_for_alloc(params.EvictParams(num_tokens=TOKENS, swa_num_tokens=0, mamba_num=0))
 
 
 def seconds(operation, trees, kind, tokens):
@@ -78,9 +79,11 @@ def seconds(operation, trees, kind, tokens):
 def measure(real, letters, nodes, tried):
     """Print the CPU time of so many operations of each kind at this size."""
     parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * tried)
-    trees = Trees(real, parts, 1, WINDOW if 1 in parts else 0, size, nodes * 2 + 2 * tried, "lru", -1, 1)
+    trees = Trees(real, PROFILES["sglang@0.5.23"], parts, WINDOW if 1 in parts else 0, {
+        "page_size": 1, "max_total_tokens": size, "max_mamba_cache_size": nodes * 2 + 2 * tried, "state_grid": 1,
+        "radix_eviction_policy": "lru", "mamba_max_states_per_path": -1})  # fmt: skip
     number = 0
-    while len(trees.tree.nodes_by_id) < nodes:
+    while len(trees.ours.core.nodes_by_id) < nodes:
         fresh = prompt(number, draw)
         ours(trees, "insert", fresh)
         released(trees, "insert", fresh)

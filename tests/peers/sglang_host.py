@@ -16,14 +16,16 @@ from types import SimpleNamespace
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.sglang.flags import options
+from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.rules.host import BACK, POLICIES
 from cachesim.engines.shared.request_queue import ReceivedRequest
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
-from tests.peers.sglang_tree import LENGTH, Trees
+from tests.peers.sglang_campaign import LENGTH
+from tests.peers.sglang_tree import Trees
 
+RULES = PROFILES["sglang@0.5.23"]
 NAMES = "KV", "SWA", "MAMBA"
 """Names of the released pools by part."""
 
@@ -126,20 +128,21 @@ def attach(real, cache, hosts, policy, slots, states, moved=lambda *args: None):
 class HostTrees(Trees):
     """The two trees, each with host memory."""
 
-    def __init__(self, real, parts, page, window, size, states, ratio, policy, eviction, cap, grid):
-        super().__init__(real, parts, page, window, size, states, eviction, cap, grid)
-        drawn = {"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
-                 "radix_eviction_policy": eviction, "mamba_max_states_per_path": cap, "hicache_ratio": ratio,
-                 "hicache_write_policy": policy}  # fmt: skip
-        self.ours = self.our_cache(options({**drawn, "enable_hierarchical_cache": True}), window)
-        self.controller = self.ours.cache_controller
-        self.hosts = host_pools(parts, drawn, size, size, states)
-        attach(real, self.cache, self.hosts, policy, self.slots, self.states)
+    def __init__(self, real, rules, parts, window, drawn):
+        super().__init__(real, rules, parts, window, {**drawn, "enable_hierarchical_cache": True})
+        released = self.theirs
+        self.cache, self.slots, self.states = released.cache, released.slots, released.states
+        self.names = [real.parts.ComponentType[name] for name in released.names()]
+        self.tree, self.pool = self.ours.core, self.ours.pool
+        self.controller = self.ours.cache.cache_controller
+        self.hosts = host_pools(parts, drawn, drawn["max_total_tokens"], drawn["max_total_tokens"],
+                                drawn["max_mamba_cache_size"])  # fmt: skip
+        attach(real, self.cache, self.hosts, drawn["hicache_write_policy"], self.slots, self.states)
 
     def match(self, tokens, limit, space):
         key = self.real.key(array("q", tokens), space, limit=limit)
         theirs = self.cache.match_prefix(self.real.params.MatchPrefixParams(key=key))
-        ours = self.ours.match_prefix(tokens, space, limit)
+        ours = self.ours.cache.match_prefix(tokens, space, limit)
         assert (theirs.device_prefix_len, theirs.full_kv_hit_length) == ours.found[1:]
         assert (theirs.host_hit_length, theirs.swa_host_hit_length, theirs.mamba_host_hit_length) == (
             ours.host_hit_length, ours.swa_host_hit_length, ours.mamba_host_hit_length)  # fmt: skip
@@ -152,7 +155,7 @@ class HostTrees(Trees):
         self.cache.flush_pending_backups()
         self.cache.writing_check(finish_count=len(self.cache.cache_controller.ack_write_queue))
         self.controller.check_writes()
-        return ends
+        return ends and tuple(found.last_device_node for found in ends)
 
     def load(self, theirs, ours, holds_state):
         """Load what a match found in host memory; return whether it was done. ``holds_state``: the request has a slot
@@ -172,11 +175,11 @@ class HostTrees(Trees):
         except AssertionError as error:
             assert "alloc mamba" in str(error)
             try:
-                self.ours.load_back.init_load_back(req)
+                self.ours.cache.load_back.init_load_back(req)
             except ProcessAborted:
                 return None
             raise
-        assert done == self.ours.load_back.init_load_back(req)
+        assert done == self.ours.cache.load_back.init_load_back(req)
         assert (None if row.kv.mamba_pool_idx is None else int(row.kv.mamba_pool_idx)) == req.kv.mamba_pool_idx
         if req.kv.mamba_pool_idx is not None:
             self.states.free([row.kv.mamba_pool_idx])
@@ -197,18 +200,25 @@ class HostTrees(Trees):
             free = pool.free_slots if part == 2 else pool.free_pages
             assert self.hosts[part].pages == free
         assert len(core.evictable_host_leaves) == len(tree.evictable_host_leaves)
-        for part in set(self.parts) - {0}:
-            assert members(core.host_lru_lists[self.names[part]]) == [
+        for name, part in zip(self.names[1:], self.parts[1:], strict=True):
+            assert members(core.host_lru_lists[name]) == [
                 node.key for node in tree.components[part].host_lru_list.members()]
         if core.is_write_back:              # only then they are read
             doubles = [node.key.token_ids for node in core.full_host_duplicates.values()]
             assert doubles == [array("q", node.key) for node in tree.full_host_duplicates]
+        todo = [(core.root_node, tree.root_node)]
+        while todo:
+            one, other = todo.pop()
+            pairs = list(zip(one.children.values(), other.children.values(), strict=True))
+            for pair in pairs:
+                self.check_copies(*pair)
+            todo += pairs
         tree.changes.clear()
 
-    def check_node(self, theirs, ours):
-        super().check_node(theirs, ours)
-        for part in self.parts:
-            data, mine = theirs.component_data[self.names[part]], ours.host_value[part]
+    def check_copies(self, theirs, ours):
+        """Compare the copies of a node in host memory."""
+        for name, part in zip(self.names, self.parts, strict=True):
+            data, mine = theirs.component_data[name], ours.host_value[part]
             slots = None if data.host_value is None else [int(slot) for slot in data.host_value]
             assert slots == (None if mine is None else [mine] if part == 2 else mine.tolist())
             assert data.host_lock_ref == ours.host_lock_ref[part]
@@ -227,11 +237,13 @@ def campaign(real, seed, tried):
     """Perform random operations on a pair of trees."""
     draw = random.Random(seed)
     parts, page = draw.choice([(0,), (0, 1), (0, 2), (0, 1, 2)]), draw.choice([1, 1, 2, 4])
-    size, window = draw.choice([72, 96, 200]), draw.choice([2, 3, 5, 8, 16]) if 1 in parts else 0
-    trees = HostTrees(
-        real, parts, page, window, size, states=draw.choice([4, 8, 30]), ratio=draw.choice([0.3, 0.6, 1.0, 2.0, 4.0]),
-        policy=draw.choice(POLICIES), eviction=draw.choice(list(source.POLICIES)), cap=draw.choice([-1, -1, 1, 2]),
-        grid=page * draw.choice([1, 2]))  # fmt: skip
+    window = draw.choice([2, 3, 5, 8, 16]) if 1 in parts else 0
+    trees = HostTrees(real, RULES, parts, window, {
+        "page_size": page, "max_total_tokens": draw.choice([72, 96, 200]),
+        "max_mamba_cache_size": draw.choice([5, 8, 30]), "hicache_ratio": draw.choice([0.3, 0.6, 1.0, 2.0, 4.0]),
+        "hicache_write_policy": draw.choice(POLICIES), "radix_eviction_policy": draw.choice(list(source.POLICIES)),
+        "mamba_max_states_per_path": draw.choice([-1, -1, 1, 2]), "state_grid": page * draw.choice([1, 2]),
+    })  # fmt: skip
     texts = [tuple(draw.randrange(4) for _ in range(60)) for _ in range(5)]
     for _ in range(LENGTH):
         tokens = draw.choice(texts)[: draw.randrange(61)] + tuple(draw.randrange(4) for _ in range(draw.randrange(5)))

@@ -323,6 +323,12 @@ def scheduler_class(released):
                 self.server.record("prefill", [], **self.tried)
             return made, running
 
+        @property
+        def ipc_channels(self):
+            """The channel to the tokenizer, as older releases use it in place of ``send_abort_output``."""
+            return SimpleNamespace(send_to_tokenizer=SimpleNamespace(
+                send_output=lambda abort, req: self.send_abort_output(abort, req)))
+
         def _add_request_to_queue(self, req, is_retracted=False):
             self.gone.setdefault("retracted", []).append(req.number)
             super()._add_request_to_queue(req, is_retracted)

@@ -40,6 +40,16 @@ class Rows(SimpleNamespace):
     """The pool of request rows; the tree reads ``mamba_allocator``."""
 
 
+class WindowSlots:
+    """The window slots of slots, as a release writes them."""
+
+    def __init__(self, peer):
+        self.peer = peer
+
+    def __setitem__(self, slots, value):
+        self.peer.update({int(slot): value for slot in slots})
+
+
 class Allocator:
     """K/V slots. Only WindowAllocator has window slots for them."""
 
@@ -50,10 +60,17 @@ class Allocator:
     def __init__(self, size, page, window_size=0):
         self.page_size, self.size, self.size_swa = page, size, window_size
         self.full, self.peer = deque(range(1, size // page + 1)), {0: 0}
+        self.full_to_swa_index_mapping = WindowSlots(self.peer)
         self.swa = deque(range(1, window_size // page + 1))
         self.full_attn_allocator = SimpleNamespace(free_segment=self.free_full_segment, alloc=self.alloc_full,
                                                    free=self.free_full_segment)  # fmt: skip
         self.swa_attn_allocator = SimpleNamespace(alloc=self.alloc_window, free=self.free_window)
+
+    def free(self, slots):
+        self.free_segment(slots)
+
+    def free_swa(self, slots):
+        self.free_swa_segment(slots)
 
     def take(self, n, last=0, start=0):
         """Return slots for ``n`` tokens from position ``start`` on, the first behind the slot ``last``."""
@@ -144,6 +161,9 @@ class Allocator:
     def free_full_segments(self, segments):
         for slots, _ in segments:
             self.free_full_segment(slots)
+
+    def free_full(self, slots):
+        self.free_full_segment(slots)
 
     def free_full_segment(self, slots, start_pos=0):
         self.full += [int(slot) // self.page_size for slot in slots[:: self.page_size]]

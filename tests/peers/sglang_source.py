@@ -1,6 +1,6 @@
-"""The released tree of SGLang 0.5.20 or 0.5.23 (UnifiedRadixCache, Python core), imported from an unpacked wheel.
+"""The released trees of SGLang (0.5.9 and later, the Python core), imported from an unpacked wheel.
 
-The tree needs few operations of torch; numpy provides them. Other modules of the package are replaced by empty ones.
+The trees need few operations of torch; numpy provides them. Other modules of the package are replaced by empty ones.
 """
 
 import argparse
@@ -16,11 +16,12 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
-from tests.peers.sglang_slots import Rows, StateTensor, Tensor, WindowAllocator, tensor
+from tests.peers.sglang_slots import Allocator, Rows, StateTensor, Tensor, WindowAllocator, tensor
 
 TREE = "sglang.srt.mem_cache"
 REAL = {"sglang", "sglang.srt", "sglang.srt.environ", TREE, *(f"{TREE}.{name}" for name in (
-    "unified_radix_cache", "radix_cache", "base_prefix_cache", "evict_policy"))}  # fmt: skip
+    "unified_radix_cache", "radix_cache", "swa_radix_cache", "mamba_radix_cache", "base_prefix_cache", "evict_policy",
+    "events", "session_radix_cache"))}  # fmt: skip
 MANAGERS = "sglang.srt.managers"
 PROCESSOR = f"{MANAGERS}.scheduler_components"
 SPECULATIVE = "sglang.srt.speculative"
@@ -34,6 +35,8 @@ HOST = {f"{TREE}.{name}" for name in ("hicache_storage", "hybrid_cache", "hybrid
                                       "hybrid_cache.hybrid_pool_assembler", "pool_host", "pool_host.group")}
 RECORDER = {f"{TREE}.{name}" for name in ("events", "utils", "cpp_utils", "cpp_utils.native_hash")} | {
     "sglang.srt.disaggregation", "sglang.srt.disaggregation.kv_events"}
+RELEASE = "0.5.23"
+"""Release whose classes run."""
 EVENTS = False
 """True if trees record KV events."""
 ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
@@ -116,7 +119,7 @@ class _Torch(types.ModuleType):
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path, target=None):
-        real = name in REAL or name.startswith(f"{TREE}.unified_cache")
+        real = name in REAL or name.startswith(f"{TREE}.unified_cache")     # also unified_cache_components
         if name.partition(".")[0] in ABSENT and not real:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
@@ -155,15 +158,16 @@ class Operation:
         self.node_id, self.pool_transfers = node_id, pool_transfers or ()
 
 
-def _strategy(policy, config):
+def _strategy(policy, config=None):
     from sglang.srt.mem_cache import evict_policy
 
     return getattr(evict_policy, f"{POLICIES[policy]}Strategy")()
 
 
-def load(folder, schedule=False, host=False, events=False):
-    """Import the tree from the folder of an unpacked wheel; return its modules. ``schedule``: also the queue policy;
-    ``host``: also the controller of host memory; ``events``: also the recorder of KV events, which is on then."""
+def load(folder, schedule=False, host=False, events=False, trees=False):
+    """Import the trees from the folder of an unpacked wheel; return their modules. ``schedule``: also the queue policy;
+    ``host``: also the controller of host memory; ``events``: also the recorder of KV events, which is on then;
+    ``trees``: also the trees that the unified one replaced, and releases that have no unified tree."""
     global EVENTS
     EVENTS = events
     torch = _Torch("torch")
@@ -181,22 +185,49 @@ def load(folder, schedule=False, host=False, events=False):
     REAL.update(SCHEDULE if schedule else ())
     REAL.update(HOST if host else ())
     REAL.update(RECORDER if events else ())
-    from sglang.srt.mem_cache import base_prefix_cache, radix_cache, unified_radix_cache
-    from sglang.srt.mem_cache.unified_cache import components, unified_tree_core
+    REAL.add(f"{TREE}.hicache_storage")             # it has the names of the pools
+    from sglang.srt.mem_cache import base_prefix_cache, radix_cache
 
-    unified_radix_cache.is_virtual_node = lambda node: False
-    more = scheduling() if schedule else {}
+    found = {"params": base_prefix_cache, "key": radix_cache.RadixKey, "plain": radix_cache.RadixCache}
+    found |= older_trees(folder) if trees else {}
+    found |= unified_tree(folder) if (folder / TREE.replace(".", "/") / "unified_radix_cache.py").exists() else {}
+    found |= scheduling() if schedule else {}
     if host:
         from sglang.srt.mem_cache import pool_host
         from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller, hybrid_pool_assembler
 
-        more |= {"controller": hybrid_cache_controller.HybridCacheController, "assembler": hybrid_pool_assembler,
-                 "group": pool_host.HostPoolGroup, "entry": pool_host.PoolEntry,
-                 "pools": sys.modules[f"{TREE}.hicache_storage"].PoolName}
-    return SimpleNamespace(
-        **more, params=base_prefix_cache, key=radix_cache.RadixKey, cache=unified_radix_cache.UnifiedRadixCache,
-        parts=components, core=unified_tree_core.UnifiedTreeCore,
-    )  # fmt: skip
+        found |= {"controller": hybrid_cache_controller.HybridCacheController, "assembler": hybrid_pool_assembler,
+                  "group": pool_host.HostPoolGroup, "entry": pool_host.PoolEntry,
+                  "pools": sys.modules[f"{TREE}.hicache_storage"].PoolName}
+    return SimpleNamespace(**found)
+
+
+def unified_tree(folder):
+    """Import the unified tree; return its modules. ``core``: None = the release has no core of its own."""
+    from sglang.srt.mem_cache import unified_radix_cache
+
+    unified_radix_cache.StreamingSession = lambda inner: Settings(slots={}, **{
+        f"try_{name}": lambda *args, **kwargs: None for name in ("match_prefix", "inc_lock_ref", "dec_lock_ref")})
+    if not (folder / TREE.replace(".", "/") / "unified_cache").exists():
+        from sglang.srt.mem_cache import unified_cache_components
+
+        return {"cache": unified_radix_cache.UnifiedRadixCache, "parts": unified_cache_components, "core": None}
+    from sglang.srt.mem_cache.unified_cache import components, unified_tree_core
+
+    unified_radix_cache.is_virtual_node = lambda node: False
+    return {"cache": unified_radix_cache.UnifiedRadixCache, "parts": components,
+            "core": unified_tree_core.UnifiedTreeCore}  # fmt: skip
+
+
+def older_trees(folder):
+    """Import the trees for windows and for states that a release has beside the unified one; return their classes."""
+    if not (folder / TREE.replace(".", "/") / "mamba_radix_cache.py").exists():
+        return {"modules": ()}
+    from sglang.srt.mem_cache import mamba_radix_cache, swa_radix_cache
+
+    mamba_radix_cache.TokenToKVPoolAllocator = mamba_radix_cache.PagedTokenToKVPoolAllocator = Allocator
+    return {"modules": (mamba_radix_cache, swa_radix_cache), "windows": swa_radix_cache.SWARadixCache,
+            "states": mamba_radix_cache.MambaRadixCache}  # fmt: skip
 
 
 class Mode(IntEnum):

@@ -1,48 +1,37 @@
-"""Random operations on the released tree of SGLang and on ours: every result and every slot is compared.
+"""Random operations on the trees of a release of SGLang and on ours: every result, every node and slot is compared.
 
-    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0 [--release 0.5.20]
+    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0 [--release 0.5.20] [--write]
 
 FOLDER: an unpacked wheel of sglang, beside the package msgspec. The CPU times are those of the two trees in turn.
+``--write`` stores digests of the first 50 campaigns, with which ``make grades`` finds the rules that they refute.
 """
 
+import json
 import random
+import sys
 import time
-from array import array
 from collections import Counter
+from itertools import zip_longest
 from types import SimpleNamespace
 
-import numpy as np
-
 from cachesim.engines.sglang import PROFILES
-from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.mem_cache.allocator import (
-    NO_SLOT,
-    PagedTokenToKVPoolAllocator,
-    SWATokenToKVPoolAllocator,
-)
-from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
-from cachesim.engines.sglang.mem_cache.memory_pool import HybridReqToTokenPool, MemoryPools, MHATokenToKVPool
-from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
-from cachesim.engines.sglang.runtime_context import get_runtime_context
-from cachesim.events import Log
-from cachesim.model import parse
-from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
+from tests.peers.sglang_campaign import LENGTH, STORED, digest, draw_tree, operate, stored
+from tests.peers.sglang_ours import SWA, OurTree, is_unified, version
+from tests.peers.sglang_released import released_tree
 
-LENGTH = 100                   # operations on a tree
-LAYERS = {(0,): "A", (0, 1): "WA", (0, 2): "GA", (0, 1, 2): "WAG"}
-
-
+CAMPAIGNS = 50                 # digests that are stored
 SECONDS = Counter()             # CPU time of the released tree and of ours
 
 
 def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, buffered=True, eagle=False, lazy=False):
     """Return a released tree on these slots and rows."""
     names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
-    real.parts.mamba.mamba_cache_chunk_size = lambda: grid
-    real.parts.mamba.mamba_checkpoint_grid = lambda page: grid
+    module = sys.modules[real.parts.MambaComponent.__module__]
+    module.mamba_cache_chunk_size = lambda: grid
+    module.mamba_checkpoint_grid = lambda page: grid
     mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=lazy)
-    real.parts.mamba.get_exec = lambda: SimpleNamespace(mamba=mamba)
+    module.get_exec = lambda: SimpleNamespace(mamba=mamba)
     kinds = (real.parts.FullComponent, real.parts.SWAComponent, real.parts.MambaComponent)
     cache = object.__new__(real.cache)
     params = SimpleNamespace(
@@ -69,181 +58,88 @@ def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, bu
 
 
 class Trees:
-    """The released tree and ours, with equal pools."""
+    """A released tree and ours, with equal pools. ``drawn``: options by our names."""
 
-    rules = PROFILES["sglang@0.5.23"]
+    def __init__(self, real, rules, parts, window, drawn):
+        self.real, self.parts, self.page, self.locks = real, parts, drawn["page_size"], []
+        self.theirs = released_tree(real, rules.build, parts, window, drawn)
+        self.ours = OurTree(rules, parts, window, drawn)
+        self.ends_dead = is_unified(rules.build, parts)        # an insertion may end without window slots
 
-    def __init__(self, real, parts, page, window, size, states, policy, cap, grid):
-        self.real, self.parts, self.page, self.locks = real, parts, page, []
-        self.slots = (memory.WindowAllocator if 1 in parts else memory.Allocator)(size, page, size)
-        self.states = memory.StateSlots(states)
-        self.names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
-        self.cache = released_cache(real, parts, page, self.slots, memory.Rows(mamba_allocator=self.states), window,
-                                    policy, cap, grid)  # fmt: skip
-        opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
-                        "radix_eviction_policy": policy, "mamba_max_states_per_path": cap})  # fmt: skip
-        self.ours = self.our_cache(opts, window)
-
-    def our_cache(self, opts, window):
-        """Make our tree, with the pools."""
-        spec = parse(" ".join(f"W{window}" if layer == "W" else layer for layer in LAYERS[self.parts]))
-        context = get_runtime_context(self.rules, spec, opts, Log())
-        size = opts.max_total_tokens
-        kind = PagedTokenToKVPoolAllocator if 1 not in self.parts else SWATokenToKVPoolAllocator
-        self.kv = kind(*([size] * (1 + (1 in self.parts))), opts.page_size)
-        rows = HybridReqToTokenPool(1, opts.max_mamba_cache_size)
-        self.pool = rows.mamba_allocator
-        cache = UnifiedRadixCache(context, MemoryPools(rows, self.kv, MHATokenToKVPool(spec)))
-        self.tree = cache.tree_core
-        return cache
-
-    def evict(self, *asked):
-        params = self.real.params.EvictParams(num_tokens=asked[0], swa_num_tokens=asked[1], mamba_num=asked[2])
-        theirs, ours = self.both(lambda: self.cache.evict_for_alloc(params),
-                                 lambda: self.ours.evict(EvictParams(*asked)))  # fmt: skip
-        assert [theirs.num_tokens_evicted, theirs.swa_num_tokens_evicted, theirs.mamba_num_evicted] == ours
-
-    def both(self, *actions):
-        """Perform an action on the released tree and on ours; return both results."""
+    def both(self, name, *args):
+        """Perform an operation on the released tree and on ours; return both results."""
         results = []
-        for name, action in zip(("released", "ours"), actions, strict=True):
+        for side, tree in (("released", self.theirs), ("ours", self.ours)):
             began = time.process_time()
-            results.append(action())
-            SECONDS[name] += time.process_time() - began
+            results.append(getattr(tree, name)(*args))
+            SECONDS[side] += time.process_time() - began
         return results
 
     def match(self, tokens, limit, space):
-        key = self.real.key(array("q", tokens), space, limit=limit)
-        params = self.real.params.MatchPrefixParams(key=key)
-        theirs, ours = self.both(lambda: self.cache.match_prefix(params),
-                                 lambda: self.ours.match_prefix(tokens, space, limit))  # fmt: skip
-        hit = len(theirs.device_indices) if self.rules.build == "0.5.20" else theirs.device_prefix_len
-        assert (hit, theirs.full_kv_hit_length) == ours.found[1:]
-        assert 1 not in self.parts or theirs.swa_branching_seqlen == ours.swa_branching_seqlen
-        assert 2 not in self.parts or theirs.mamba_branching_seqlen == ours.mamba_branching_seqlen
-        return theirs.last_device_node, ours.last_device_node
+        """Match on both trees; return the nodes."""
+        (theirs, node), (ours, other) = self.both("match", tokens, limit, space)
+        assert theirs == ours, (theirs, ours)
+        return node, other
 
     def insert(self, tokens, frontier, space, priority, counted, chunk):
-        n = len(tokens) // self.page * self.page
-        short = [max(0, n - self.kv.full_available_size()), max(0, n - self.kv.available_size())]
-        lacks_state = 2 in self.parts and not self.pool.available_size()
-        self.evict(short[0], short[1] if 1 in self.parts else 0, int(lacks_state))
-        if self.kv.available_size() < n or (2 in self.parts and not self.pool.available_size()):
+        """Make room on both trees and insert whole pages; return the nodes at their end, None without room."""
+        tokens = tokens[: len(tokens) // self.page * self.page]
+        self.evict(*self.ours.lacks(len(tokens)))
+        if not self.ours.has_room(len(tokens)):
             return None
-        theirs, ours = self.slots.take(n), self.kv.alloc_extend(NO_SLOT, 0, n)
-        states = (self.states.alloc(1), self.pool.alloc()) if 2 in self.parts else (None, None)
-        frontier = frontier if 1 in self.parts else 0
-        self.slots.free_swa_segment(theirs[:frontier])
-        self.kv.free_swa(ours[:frontier])
-        old = self.rules.build == "0.5.20"
-        more = {"chunked": chunk, "swa_evicted_seqlen": frontier} if old else {"inserted_len": counted}
-        params = self.real.params.InsertParams(
-            key=self.real.key(array("q", tokens[:n]), space), value=theirs, priority=priority, mamba_value=states[0],
-            **more)
-        if not old:
-            params.set_evicted_seqlen(self.names[1], frontier)
-        ask = InsertParams(key=tokens, extra_key=space, limit=n, value=ours, text=tokens, swa_evicted_seqlen=frontier,
-                           inserted_len=counted, priority=priority, mamba_value=states[1], chunked=chunk)  # fmt: skip
-        one, other = self.both(lambda: self.cache.insert(params), lambda: self.ours.insert(ask))
-        assert one.prefix_len == other.prefix_len
-        assert 2 not in self.parts or bool(one.mamba_exist) == other.mamba_exist
-        if other.mamba_exist:
-            self.states.free(states[0])
-            self.pool.free(states[1])
-        return one.last_device_node, other.last_device_node
+        frontier = frontier if SWA in self.parts else 0
+        theirs, ours = self.both("insert", tokens, frontier, space, priority, counted, chunk)
+        assert theirs == ours, (theirs, ours)
+        return self.match(tokens, len(tokens), space)
+
+    def evict(self, *asked):
+        """Evict on both trees."""
+        theirs, ours = self.both("evict", *asked)
+        assert theirs == ours, (theirs, ours)
 
     def lock(self, theirs, ours):
         """Lock the same node of both trees."""
-        if self.rules.build == "0.5.20":
-            receipt = theirs, self.cache.inc_lock_ref(theirs).to_dec_params()
-        else:
-            receipt = self.cache.lock(theirs)
-        self.locks.append((receipt, self.tree.inc_lock_ref(ours)))
+        self.locks.append((self.theirs.lock(theirs), self.ours.lock(ours)))
 
     def unlock(self, theirs, ours):
         """Release a lock of both trees."""
-        if self.rules.build == "0.5.20":
-            self.cache.dec_lock_ref(*theirs)
-        else:
-            self.cache.unlock(theirs)
-        self.tree.dec_lock_ref(ours)
+        self.theirs.unlock(theirs)
+        self.ours.unlock(ours)
 
     def check(self):
         """Compare all nodes, sizes and free lists."""
-        core, tree = self.cache.tree_core, self.tree
-        for part in self.parts:
-            name = self.names[part]
-            assert core.component_evictable_size_[name] == tree.components[part].evictable_size
-            assert core.component_protected_size_[name] == tree.components[part].protected_size
-        assert self.states.slots == self.pool.free_slots
-        if 1 in self.parts:
-            assert self.slots.full == self.kv.full_attn_allocator.free_pages
-            assert self.slots.swa == self.kv.swa_attn_allocator.free_pages
-        else:
-            assert self.slots.full == self.kv.free_pages
-        assert len(core.evictable_device_leaves) == len(tree.evictable_device_leaves)
-        todo = [(core.root_node, tree.root_node)]
-        while todo:
-            one, other = todo.pop()
-            assert len(one.children) == len(other.children)
-            for pair in zip(one.children.values(), other.children.values(), strict=True):
-                self.check_node(*pair)
-                todo.append(pair)
-        tree.changes.events.clear()
-
-    def check_node(self, theirs, ours):
-        assert tuple(theirs.key.token_ids) == ours.key
-        assert (theirs.hit_count, theirs.priority) == (ours.hit_count, ours.priority)
-        for part in self.parts:
-            data, value = theirs.component_data[self.names[part]], ours.value[part]
-            assert data.lock_ref == ours.lock_ref[part]
-            slots = None if data.value is None else np.asarray(data.value).tolist()
-            assert slots == (None if value is None else [value] if part == 2 else value.tolist())
+        assert self.theirs.sizes() == self.ours.sizes()
+        assert [[*free] for free in self.theirs.free()] == [[*free] for free in self.ours.free()]
+        for theirs, ours in zip_longest(self.theirs.nodes(), self.ours.nodes()):
+            assert theirs == ours, (theirs, ours)
 
 
-def campaign(real, seed, tried):
-    """Perform random operations on a pair of trees."""
-    draw = random.Random(seed)
-    parts, page = draw.choice([(0,), (0, 1), (0, 2), (0, 1, 2)]), draw.choice([1, 1, 2, 4])
-    trees = Trees(real, parts, page, draw.choice([2, 3, 5, 8]) if 1 in parts else 0, draw.choice([48, 96, 200]),
-                  draw.choice([4, 8, 30]), draw.choice(list(source.POLICIES)), draw.choice([-1, -1, 1, 2]),
-                  page * draw.choice([1, 2]))  # fmt: skip
-    texts = [tuple(draw.randrange(4) for _ in range(40)) for _ in range(3)]
-    for _ in range(LENGTH):
-        tokens = draw.choice(texts)[: draw.randrange(41)] + tuple(draw.randrange(4) for _ in range(draw.randrange(5)))
-        space, kind, end = draw.choice([None, None, None, "k"]), draw.choice("mmmmiiiiue"), None
-        if kind == "m":
-            end = trees.match(tokens, draw.randrange(len(tokens) + 1), space)
-        elif kind == "i" and tokens:
-            frontier = draw.choice([0, draw.randrange(len(tokens) + 1) // page * page])
-            counted = draw.choice([0, draw.randrange(len(tokens) + 1)])
-            end = trees.insert(tokens, frontier, space, draw.randrange(3), counted, draw.random() < 0.5)
-        elif kind == "u" and trees.locks:
-            trees.unlock(*trees.locks.pop(draw.randrange(len(trees.locks))))
-        else:
-            window, states = draw.choice([0, 1, 7]), draw.choice([0, 1])
-            trees.evict(draw.choice([0, 1, 7, 20]), window * (1 in parts), states * (2 in parts))
-        if end is not None and draw.random() < 0.3:
-            trees.lock(*end)
-        trees.check()
-        tried[kind] += 1
+def write(rules, number):
+    """Store the digests of the first campaigns of a release, which must have been compared."""
+    found = {**stored(), rules.build: [digest(rules, one) for one in range(number)]}
+    order = sorted(found, key=version)
+    STORED.write_text(json.dumps({release: found[release] for release in order}, indent=1) + "\n")
 
 
 def main():
     parser = source.parser(__doc__)
-    parser.add_argument("--release", default="0.5.23", choices=("0.5.23", "0.5.20"))
+    parser.add_argument("--release", default="0.5.23")
+    parser.add_argument("--write", action="store_true", help="store digests")
     args = parser.parse_args()
-    Trees.rules = PROFILES[f"sglang@{args.release}"]
-    real, tried = source.load(args.folder), Counter()
+    rules = PROFILES[f"sglang@{args.release}"]
+    real, tried = source.load(args.folder, trees=True), Counter()
     for number in range(-(-args.ops // LENGTH)):
+        draw = random.Random(args.seed + number)
         try:
-            campaign(real, args.seed + number, tried)
+            operate(draw, Trees(real, rules, *draw_tree(draw, rules)), tried)
         except AssertionError as error:
             raise AssertionError(f"campaign {args.seed + number}") from error
     names = {"m": "match", "i": "insert", "u": "unlock", "e": "evict"}
     kinds = ", ".join(f"{n} {names[kind]}" for kind, n in tried.most_common())
-    print(f"{tried.total()} operations ({kinds}), 0 mismatches")
+    print(f"SGLang {args.release}: {tried.total()} operations ({kinds}), 0 mismatches")
     released, ours = SECONDS["released"], SECONDS["ours"]
+    if args.write:
+        write(rules, CAMPAIGNS)
     print(f"CPU time: released tree {released:.1f} s, ours {ours:.1f} s, {ours / released:.2f} x")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.history import BESIDE, LINE
+from cachesim.engines.sglang.history import BESIDE, LINE, TIMELINE
 from cachesim.engines.sglang.manual import MANUAL
 from cachesim.engines.shared.engine_face import (
     Layout,
@@ -71,9 +71,8 @@ PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
     "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, layout, _resolved), say=say_of(PACKAGE),
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
-    line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
-    capacity=capacity_of(PACKAGE),
-    command=command_of(PACKAGE),
+    line=LINE, beside=BESIDE, newest=LINE[-1], when=TIMELINE, keeps="state", log=log_of(PACKAGE),
+    memory=memory_of(PACKAGE), capacity=capacity_of(PACKAGE), command=command_of(PACKAGE),
     derived=_derived,
     check_start=_check_start,
     chat_bodies=bodies_of(PACKAGE),

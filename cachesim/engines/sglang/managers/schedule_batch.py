@@ -17,6 +17,7 @@ from cachesim.engines.sglang.mem_cache.allocation import alloc_for_decode, alloc
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.common import release_kv_cache
 from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
+from cachesim.engines.sglang.rules.request import DecodeStep
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 
@@ -59,7 +60,7 @@ class PrefillStats:
 class ScheduleBatch:
     """Requests of a step. ``ranges``: what the step evaluates; ``plans``: what it tracks of requests;
     ``retracted``, ``aborted``: requests that a decode step had no room for. ``batch_is_full``: a request found
-    no slots, and no request has left since."""
+    no slots, and no request has left since; ``forward_iter``: number of the server's step in which it ran last."""
 
     def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache, reqs: list[Req],
                  prefill_stats: PrefillStats | None = None) -> None:  # fmt: skip
@@ -74,6 +75,7 @@ class ScheduleBatch:
         self.retracted: list[Req] = []
         self.aborted: list[Req] = []
         self.batch_is_full = False
+        self.forward_iter = 0
 
     def copy(self) -> ScheduleBatch:
         """Return what the processing of the results reads. The requests of the batch can change meanwhile."""
@@ -167,7 +169,14 @@ class ScheduleBatch:
             return
         interval = self.context.server_args.swa_eviction_interval
         for req in self.reqs:
-            if self.rules.slides(req.decode_batch_idx, self.context.swa_retain_window):
+            step = DecodeStep(
+                decode_batch_idx=req.decode_batch_idx,
+                forward_iter=self.forward_iter,
+                sliding_window_size=self.context.swa_retain_window,
+                page_size=self.context.page_size,
+                eviction_interval=interval,
+            )
+            if self.rules.slides(step):
                 swa.free_out_of_window_slots(req, self.rules.window_frontier, req.seqlen - 1, interval)
 
     def prepare_drafts(self) -> None:

@@ -82,6 +82,7 @@ class Scheduler:
         self.batch_result_processor = BatchResultProcessor(context, self.tree_cache, self.max_req_len)
         self.waiting_queue: list[Req] = []
         self.running_batch = ScheduleBatch(context, self.tree_cache, [])
+        self.forward_ct = 0
         self.last_batch: ScheduleBatch | None = None
         self.result_queue: deque[LaunchedBatch] = deque()
         self.chunked_req: Req | None = None
@@ -202,7 +203,7 @@ class Scheduler:
     def get_num_allocatable_reqs(self, admitted: Sequence[Req] = ()) -> int:
         """Return how many requests a prefill step can have, of which some are ``admitted``."""
         pool = self.pools.req_to_token_pool
-        held = sum(req.kv.kv_allocated_len > 0 for req in admitted)
+        held: int = self.rules.held_rows(sum(req.kv.kv_allocated_len > 0 for req in admitted))
         return min(self.max_running_requests - len(self.running_batch.reqs), pool.available_size() + held)
 
     def get_new_batch_prefill(self) -> ScheduleBatch | None:
@@ -244,7 +245,7 @@ class Scheduler:
             if adder.can_run_list and not self.chunked_req.is_chunked:
                 self.chunked_req = None
         for req in self.waiting_queue:
-            if adder.budget_state() == OTHER:
+            if adder.budget_state() == OTHER and self.rules.spent_stops():
                 self._note_waiting(adder.room_limit())
                 break
             if len(adder.can_run_list) >= self.get_num_allocatable_reqs(adder.can_run_list):
@@ -353,6 +354,8 @@ class Scheduler:
 
     def run_batch(self, batch: ScheduleBatch) -> None:
         """Evaluate a step."""
+        self.forward_ct += 1
+        batch.forward_iter = self.forward_ct
         has_drafts = batch.forward_mode == ForwardMode.DECODE and bool(self.context.num_draft_tokens)
         self.last_result = self.tp_worker.forward_batch_generation(batch.ranges, has_drafts)
         for one in batch.ranges:

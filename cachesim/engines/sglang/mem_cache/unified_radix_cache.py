@@ -5,6 +5,7 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_radix_cache.py Un
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Sequence
 
 import numpy as np
@@ -321,7 +322,9 @@ class UnifiedRadixCache:
     def evict(self, params: EvictParams) -> list[int]:
         """Evict until so many further slots of each part are available; return the numbers of freed slots."""
         components = self.tree_core.components
-        wanted = {part: component.available_size() + params[part] for part, component in components.items()}
+        stops_when_enough = self.rules.evict_stop()
+        wanted = {part: component.available_size() + params[part] if stops_when_enough else inf
+                  for part, component in components.items()}
         freed = [0] * NUM_COMPONENT_TYPES
         held = list[UnifiedTreeNode]()
         for part, component in components.items():
@@ -402,7 +405,8 @@ class UnifiedRadixCache:
         not protect a state any longer if it tracks lazily."""
         allocator = self.req_to_token_pool.mamba_allocator
         if not allocator.available_size():
-            if req is not None and req.lock is not None and self.context.enable_mamba_extra_buffer_lazy:
+            unlocks = self.rules.state_unlock(self.context.enable_mamba_extra_buffer_lazy)
+            if req is not None and req.lock is not None and unlocks:
                 req.lock = self.tree_core.release_state(req.lock)
             self.evict_for_alloc(EvictParams(mamba_num=1))
         slot = allocator.alloc()
@@ -473,7 +477,7 @@ class UnifiedRadixCache:
         if result.prefix_len < kv.swa_evicted_seqlen:
             context.decline(req, result.prefix_len, self.rules.live_from)
         kv.cache_inserted_len = max(kv.cache_inserted_len, page_aligned_len)
-        node = self._held_node(req, result.last_device_node, is_finished)
+        node = self._held_node(req, result, is_finished)
         slots = self.tree_core.collect_full_device_indices(node, start=kv.cache_protected_len)
         self.req_to_token_pool.write(req.rid, kv.cache_protected_len, slots)
         req.lock = self.tree_core.move_lock(req.lock, node)
@@ -481,13 +485,19 @@ class UnifiedRadixCache:
         kv.cache_protected_len = node.end
         return result
 
-    def _held_node(self, req: Req, inserted: UnifiedTreeNode, is_finished: bool) -> UnifiedTreeNode:
-        """Return the node that a request holds after an insertion."""
-        if is_finished or not self.rules.rematches:
-            return inserted
-        found = self.match_prefix(req.radix_key(self.context.is_eagle), req.extra_key, inserted.end)
+    def _held_node(self, req: Req, inserted: InsertResult, is_finished: bool) -> UnifiedTreeNode:
+        """Return the node that a request holds after an insertion. Raise ProcessAborted if the request matches its
+        tokens again, and finds fewer than the tree had before: the window before their end is dead."""
+        rematches = self.rules.rematches_at_end if is_finished else self.rules.rematches
+        if not rematches:
+            return inserted.last_device_node
+        found = self.match_prefix(req.radix_key(self.context.is_eagle), req.extra_key, inserted.last_device_node.end)
         self.report()
-        return found.last_device_node
+        node = found.last_device_node
+        if node.end < inserted.prefix_len:
+            raise ProcessAborted(f"AssertionError: new_prefix_len={inserted.prefix_len}, len(new_indices)={node.end}",
+                                 "matched-less")  # fmt: skip
+        return node
 
     def _insert_req(self, req: Req, up_to: int, state: int | None) -> InsertResult:
         """Insert tokens of a request; in a tree of full attention only, end a node where the prompt ends."""

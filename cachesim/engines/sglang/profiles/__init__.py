@@ -14,6 +14,14 @@ from cachesim.engines.sglang.rules import schedule as s
 from cachesim.engines.sglang.rules import tree as t
 from cachesim.engines.shared.rule_set import newest_first, rule_sets_in
 
+HOST_READ = ("host_slots", "counts_uses", "writes_through", "leave_device", "reclaims_doubles", "drop_host_leaf",
+             "load_back")  # fmt: skip
+"""Rules of host memory, which only the newest release has been compared with."""
+REQUEST_READ = ("admission", "next_chunk", "retract_order", "window_frontier", "chunk_frontier", "slides",
+                "owned_tokens", "takes_other_place", "stays_full", "tracking_slots", "give_at_end",
+                "keeps_stopped")  # fmt: skip
+"""Rules of requests in releases of which only the trees have been compared."""
+
 V0_5_23 = Rules("sglang@0.5.23", "0.5.23", "SGLang 0.5.23 (PyPI)")
 
 RECORDED = replace(
@@ -23,29 +31,80 @@ RECORDED = replace(
     tracking_slots=r.tracking_pair, least_tokens=0, states_cap_requests=False,
 )  # fmt: skip
 
-V0_5_20 = replace(
-    V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
-    "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
-    counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
-    owned_tokens=reported.owned_run, skips_finishing=r.runs_finishing, leaves_each_step=r.leaves_at_decode,
-    hosts_parts=False,
-    inferred=(
-        "admission", "next_chunk", "retract_order", "host_slots", "counts_uses", "writes_through", "leave_device",
-        "reclaims_doubles", "drop_host_leaf", "load_back"),
+V0_5_22 = replace(
+    V0_5_23, name="sglang@0.5.22", build="0.5.22", source="SGLang 0.5.22 (PyPI)", window_frontier=r.unrounded_frontier,
+    chunk_frontier=r.unrounded_frontier, retained_window=t.model_window, leaves_each_step=r.leaves_at_decode,
+    spent_stops=s.tries_when_spent, held_rows=s.counts_free_rows, state_unlock=r.never_unlocks, rematches=True,
+    rematches_at_end=True,
+    hosts_parts=False, inferred=HOST_READ,
+)  # fmt: skip
+
+V0_5_21 = replace(
+    V0_5_22, name="sglang@0.5.21", build="0.5.21", source="SGLang 0.5.21 (PyPI)", counts_hit=t.counts_each,
+    rematches_at_end=False, refreshed=frozenset(), give_at_end=r.give_last_at_end, remembers_previous=False,
+    skips_finishing=r.runs_finishing, owned_tokens=reported.owned_run, inferred=(*HOST_READ, *REQUEST_READ),
+)  # fmt: skip
+
+V0_5_20 = replace(V0_5_21, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI)")
+
+V0_5_19 = replace(
+    V0_5_20, name="sglang@0.5.19", build="0.5.19", source="SGLang 0.5.19 (PyPI): the first release whose models all "
+    "have UnifiedRadixCache", split_recent=t.split_refreshes, insert_to_branch=r.insert_all,
+    prompt_boundary=t.no_boundary, chunk_sizes=EARLIER_CHUNK_SIZES,
+    publishes_events=False,
+)  # fmt: skip
+
+V0_5_18 = replace(
+    V0_5_19, name="sglang@0.5.18", build="0.5.18", source="SGLang 0.5.18 (PyPI): RadixCache without windows and states",
+    split_created=t.split_is_new,
+)  # fmt: skip
+
+V0_5_17 = replace(
+    V0_5_18, name="sglang@0.5.17", build="0.5.17", source="SGLang 0.5.17 (PyPI)", window_frontier=r.frontier_each_time,
+    chunk_frontier=r.no_frontier, slides=r.slides_at_iterations, takes_other_place=reported.place_after_result,
+)  # fmt: skip
+
+V0_5_16 = replace(
+    V0_5_17, name="sglang@0.5.16", build="0.5.16", source="SGLang 0.5.16 (PyPI): the first release whose models with "
+    "windows or states have UnifiedRadixCache", caps_states=False,
+)  # fmt: skip
+
+V0_5_15 = replace(
+    V0_5_16, name="sglang@0.5.15", build="0.5.15", source="SGLang 0.5.15 (PyPI): SWARadixCache, MambaRadixCache",
+    recent_span=t.recent_path, eviction_policy=t.policy_of_plain_tree, evict_quota=t.asked_quota,
+    evict_stop=t.stops_at_quota, stays_above=t.drops_tombstones_above, capped_leaf=t.uncapped_leaf,
+)  # fmt: skip
+
+V0_5_14 = replace(
+    V0_5_15, name="sglang@0.5.14", build="0.5.14", source="SGLang 0.5.14 (PyPI)", revive=t.revive_adopted,
+    window_frontier=r.frontier_page_more,
+)  # fmt: skip
+
+V0_5_13 = replace(
+    V0_5_14, name="sglang@0.5.13", build="0.5.13", source="SGLang 0.5.13 (PyPI)", state_source=r.state_source_running,
+    overlaps=r.overlaps_with_drafts, slides=r.slides_each_window_of_pages, least_tokens=0,
+    inferred=(*V0_5_14.inferred, "evict_first", "track_prefill"),
+)  # fmt: skip
+
+V0_5_12 = replace(
+    V0_5_13, name="sglang@0.5.12", build="0.5.12", source="SGLang 0.5.12 (PyPI)",
+    strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
+)  # fmt: skip
+
+V0_5_11 = replace(
+    V0_5_12, name="sglang@0.5.11", build="0.5.11", source="SGLang 0.5.11 (PyPI)", stays_full=s.stays_always,
+)  # fmt: skip
+
+V0_5_10 = replace(
+    V0_5_11, name="sglang@0.5.10", build="0.5.10", source="SGLang 0.5.10 (PyPI)", overlaps=r.overlaps_without_drafts,
+    window_frontier=r.frontier_window_only, slides=r.slides_each_window, owned_tokens=reported.owned_all,
 )  # fmt: skip
 
 V0_5_9 = replace(
-    V0_5_20, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI): SWARadixCache, MambaRadixCache",
-    recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
-    insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
-    slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
-    state_source=r.state_source_running, overlaps=r.overlaps_if_possible,
-    keeps_states=r.keeps_states_without_drafts, takes_other_place=reported.place_after_result,
-    tracking_slots=r.tracking_slots_by_drafts, least_tokens=0, chunk_sizes=EARLIER_CHUNK_SIZES,
-    strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
-    owned_tokens=reported.owned_all, stays_full=s.stays_always,
-    counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"}, publishes_events=False,
-    inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
+    V0_5_10, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI)", overlaps=r.overlaps_if_possible,
+    keeps_states=r.keeps_states_without_drafts,
+    tracking_slots=r.tracking_slots_by_drafts,
+    counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"},
 )  # fmt: skip
 
 REPAIRED = replace(

@@ -49,18 +49,25 @@ class Rules(RuleSet):
     best_hit: Callable[[t.PrefixMatch], Decision] = t.best_hit
     branch_point: Callable[[t.PrefixMatch, int], int | None] = t.branch_point
     recent_span: Callable[[int, bool, int, int], int] = t.recent_span
+    split_recent: Callable[[int], bool] = t.split_keeps
+    split_created: Callable[[tuple[int, ...]], bool] = t.split_is_old
     stays_full: Callable[[bool], bool] = s.stays_full
+    spent_stops: Callable[[], bool] = s.stops_when_spent
+    held_rows: Callable[[int], int] = s.counts_held_rows
     admission: Callable[[s.AdmissionCandidate], Decision] = s.admission
     cut_waits: Callable[[str, bool, bool], bool] = s.cut_waits_if_shortest
     next_chunk: Callable[[int, float, float | None, int], int] = s.next_chunk
     chunk_share: Callable[[int, Sequence[s.WaitingRequest], int, int], int] = s.chunk_share
     reserve_later: Callable[[int, int], int] = reported.reserve_chunk
     evict_quota: Callable[[int, int, int, int], int] = t.evict_quota
+    evict_stop: Callable[[], bool] = t.stops_when_enough
+    eviction_policy: Callable[[str, tuple[int, ...]], str] = t.named_policy
     evict_first: Callable[[str, UnifiedTreeNode], Any] = t.evict_first
     drop_leaf: Callable[[int, UnifiedTreeNode], Decision] = t.drop_leaf
     stays_above: Callable[[UnifiedTreeNode, tuple[int, ...]], bool] = t.keeps_above
     drop_inside: Callable[[int, UnifiedTreeNode], Decision] = t.drop_inside
     copy_unlock: Callable[[int | None], int | None] = reported.unlock_to_mark
+    state_unlock: Callable[[bool], bool] = r.unlocks_if_lazy
     reserved_ahead: Callable[[int], int] = r.reserved_ahead
     track_prefill: Callable[[int, int, int | None, int], Decision] = r.track_prefill
     track_decode: Callable[[int, int, int, int], Decision] = r.track_decode
@@ -74,7 +81,7 @@ class Rules(RuleSet):
     publish_pages: Callable[[int, int], Decision] = r.publish_pages
     window_frontier: Callable[[r.RequestWindow], tuple[int, int]] = r.window_frontier
     chunk_frontier: Callable[[r.RequestWindow], tuple[int, int]] = r.window_frontier
-    slides: Callable[[int, int], bool] = r.slides_each_step
+    slides: Callable[[r.DecodeStep], bool] = r.slides_each_step
     live_from: Callable[[int, int, int], int | None] = t.live_from
     revive: Callable[[bool], bool] = t.revive_repointed
     capped_leaf: Callable[[int, int, int], int] = t.capped_leaf
@@ -103,6 +110,7 @@ class Rules(RuleSet):
     chunk_sizes: tuple[ChunkSize, ...] = CHUNK_SIZES      # --chunked-prefill-size by the memory of the device
     least_tokens: int = 2           # slots of rows for each request that runs; 0 = rows do not cap the requests
     states_cap_requests: bool = True    # states do, too
+    caps_states: bool = True        # there is --mamba-max-states-per-path
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next
     refreshed: frozenset[str] = frozenset({"lru"})     # eviction policies under which waiting prefixes are refreshed
@@ -112,6 +120,8 @@ class Rules(RuleSet):
     hosts_parts: bool = True        # HiCache for windows and states is modelled
     publishes_events: bool = True   # its KV events are modelled
     rematches: bool = False         # after a chunk a request matches its tokens again, and holds what it finds
+    remembers_previous: bool = True     # a request remembers the length of its tracked state before the last one
+    rematches_at_end: bool = False  # a request that ends does, too
     decode_order: tuple[str, ...] = ("retract", "slide_windows")
     inferred: tuple[str, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)

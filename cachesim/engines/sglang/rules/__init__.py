@@ -14,6 +14,7 @@ STATES = "mem_cache/unified_cache/components/mamba.py"
 BATCH = "managers/schedule_batch.py"
 POLICY = "managers/schedule_policy.py"
 MIDDLE, OLD = "0.5.20", "0.5.9"
+PLAIN = "mem_cache/radix_cache.py"
 OLD_WINDOW, OLD_STATES = "mem_cache/swa_radix_cache.py", "mem_cache/mamba_radix_cache.py"
 
 

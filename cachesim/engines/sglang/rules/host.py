@@ -32,7 +32,7 @@ def counts_uses(policy: str) -> bool:
 
 
 @rule("SG-HOST-COUNT-USE.HOST", Role.MEMORY,
-      source("mem_cache/hiradix_cache.py", "_inc_hit_count", OLD, spec="sglang#18843"))
+      source("mem_cache/hiradix_cache.py", "_inc_hit_count", OLD, spec="sglang#18843"), until="#18843")
 def counts_uses_on_host(policy: str) -> bool:
     """True if an insertion counts as a use of its nodes: only with host memory. Without it no release class counts, so
     lfu evicts by time alone."""

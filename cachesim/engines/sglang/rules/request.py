@@ -47,7 +47,7 @@ def state_source(supported: bool, overlap: bool, page: int) -> str:
 
 
 @rule("SG-STATE-SOURCE.RUNNING", Role.SETUP,
-      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"))
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"), until="#27418")
 def state_source_running(supported: bool, overlap: bool, page: int) -> str:
     """Return where the tree gets its states if the server chooses: always the running one."""
     return "no_buffer"
@@ -65,11 +65,29 @@ def overlaps(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool 
 
 
 @rule("SG-SCHED-OVERLAP.TURNED-OFF", Role.SETUP,
-      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"))
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"), until="0.5.10")
 def overlaps_if_possible(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool | None:
     """True if a step is launched before the results of the one before are processed: unless it is disabled, the source
     of states is the running state of requests, or there are drafts (SGLANG_ENABLE_SPEC_V2 is not modelled)."""
     return not (disabled or running or drafts)
+
+
+@rule("SG-SCHED-OVERLAP.UNLESS-RUNNING", Role.SETUP,
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.11", spec="not named"), until="#27418")
+def overlaps_with_drafts(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool | None:
+    """True if a step is launched before the results of the one before are processed: unless it is disabled, or the
+    source of states is the running state of requests. None, because the server does not start, with that source and
+    drafts."""
+    return None if running and drafts else not (disabled or running)
+
+
+@rule("SG-SCHED-OVERLAP.UNLESS-RUNNING-OR-DRAFTS", Role.SETUP,
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.10", spec="not named"), until="0.5.11")
+def overlaps_without_drafts(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool | None:
+    """True if a step is launched before the results of the one before are processed: unless it is disabled, the source
+    of states is the running state of requests, or there are drafts (SGLANG_ENABLE_SPEC_V2 is not modelled). None,
+    because the server does not start, with that source and drafts."""
+    return None if running and drafts else not (disabled or running or drafts)
 
 
 @rule("SG-STATE-DRAFTS.TREE", Role.SETUP,
@@ -80,7 +98,7 @@ def keeps_states(running: bool, drafts: bool) -> bool:
 
 
 @rule("SG-STATE-DRAFTS.NONE", Role.SETUP,
-      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", OLD, spec="not named"))
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", OLD, spec="not named"), until="0.5.10")
 def keeps_states_without_drafts(running: bool, drafts: bool) -> bool:
     """True if a model with states has a prefix cache: not if the source of states is the running state of requests and
     there are drafts."""
@@ -95,7 +113,7 @@ def skips_finishing(is_last: bool) -> bool:
 
 
 @rule("SG-SCHED-FINISHING.RUN", Role.MEMORY,
-      source("managers/scheduler.py", "update_running_batch", MIDDLE, spec="not named"), until="0.5.23")
+      source("managers/scheduler.py", "update_running_batch", MIDDLE, spec="not named"), until="0.5.22")
 def runs_finishing(is_last: bool) -> bool:
     """Return False: a request whose token on the way is the last takes part in one more decode step, whose result is
     dropped."""
@@ -126,7 +144,7 @@ def tracking_slots(strategy: str, overlaps: bool, drafts: int) -> TrackingSlots:
 
 
 @rule("SG-STATE-SLOTS.DRAFTS", Role.SETUP,
-      source("mem_cache/memory_pool.py", "HybridReqToTokenPool.__init__", OLD, spec="not named"))
+      source("mem_cache/memory_pool.py", "HybridReqToTokenPool.__init__", OLD, spec="not named"), until="0.5.10")
 def tracking_slots_by_drafts(strategy: str, overlaps: bool, drafts: int) -> TrackingSlots:
     """Return the places for tracked states of a request: two, with drafts one."""
     places = (1 if drafts else 2) if strategy == "extra_buffer" else 0
@@ -159,22 +177,79 @@ def unrounded_frontier(ask: RequestWindow) -> tuple[int, int]:
     return _frontier(ask, max(ask.sliding_window_size, ask.page_size))
 
 
-@rule("SG-WINDOW-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-SWA-6"))
+def _frontier_at(ask: RequestWindow, kept: int) -> tuple[int, int]:
+    """Return first and last position to give back, so that ``kept`` tokens stay, whatever was given back before."""
+    start = max(ask.swa_evicted_seqlen, ask.cache_protected_len)
+    return start, max(start, ask.pre_len - kept) // ask.page_size * ask.page_size
+
+
+@rule("SG-WINDOW-FRONTIER.EACH", Role.MEMORY,
+      source("mem_cache/common.py", "free_swa_out_of_window_slots", "0.5.15", spec="S-SWA-6"), until="0.5.18")
+def frontier_each_time(ask: RequestWindow) -> tuple[int, int]:
+    """Return first and last position of the window slots that a request gives back: whole pages more than max(W, P)
+    tokens before the next position, however few they are."""
+    return _frontier_at(ask, max(ask.sliding_window_size, ask.page_size))
+
+
+@rule("SG-WINDOW-FRONTIER.PAGE-MORE", Role.MEMORY,
+      source(BATCH, "ScheduleBatch._evict_swa", "0.5.11", spec="S-SWA-6"), until="#29860")
+def frontier_page_more(ask: RequestWindow) -> tuple[int, int]:
+    """Return first and last position of the window slots that a request gives back: whole pages more than W + P tokens
+    before the next position."""
+    return _frontier_at(ask, ask.sliding_window_size + ask.page_size)
+
+
+@rule("SG-WINDOW-FRONTIER.WINDOW-ONLY", Role.MEMORY,
+      source(BATCH, "ScheduleBatch._evict_swa", OLD, spec="S-SWA-6"), until="#22470")
+def frontier_window_only(ask: RequestWindow) -> tuple[int, int]:
+    """Return first and last position of the window slots that a request gives back: whole pages more than W tokens
+    before the next position. If a page is longer than the window, all slots of its last page can be among them."""
+    return _frontier_at(ask, ask.sliding_window_size)
+
+
+@rule("SG-WINDOW-FRONTIER.NONE", Role.MEMORY,
+      source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-SWA-6"), until="#34653")
 def no_frontier(ask: RequestWindow) -> tuple[int, int]:
     """Return an empty range of positions: at the end of a chunk a request gives back no window slots."""
     return ask.swa_evicted_seqlen, ask.swa_evicted_seqlen
 
 
+class DecodeStep(NamedTuple):
+    """A decode step of a request that may give back window slots."""
+
+    decode_batch_idx: int      # decode steps of the request before it
+    forward_iter: int          # steps of the server when its batch ran last
+    sliding_window_size: int   # W [tokens]
+    page_size: int             # P [tokens]
+    eviction_interval: int     # SGLANG_SWA_EVICTION_INTERVAL
+
+
 @rule("SG-WINDOW-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa", spec="S-SWA-6"))
-def slides_each_step(steps: int, window: int) -> bool:
+def slides_each_step(step: DecodeStep) -> bool:
     """True if a request frees window slots in this step: from its second generated token on."""
-    return steps >= 1
+    return step.decode_batch_idx >= 1
 
 
-@rule("SG-WINDOW-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD, spec="S-SWA-6"))
-def slides_each_window(steps: int, window: int) -> bool:
+@rule("SG-WINDOW-SLIDE.ITERATION", Role.MEMORY, source(BATCH, "maybe_evict_swa", "0.5.15", spec="S-SWA-6"),
+      until="0.5.18")
+def slides_at_iterations(step: DecodeStep) -> bool:
+    """True if a request frees window slots in this step: all requests do once per SGLANG_SWA_EVICTION_INTERVAL steps of
+    the server."""
+    return step.decode_batch_idx >= 1 and step.forward_iter % step.eviction_interval == 0
+
+
+@rule("SG-WINDOW-SLIDE.PAGES", Role.MEMORY, source(BATCH, "maybe_evict_swa", "0.5.11", spec="S-SWA-6"), until="0.5.14")
+def slides_each_window_of_pages(step: DecodeStep) -> bool:
+    """True if a request frees window slots in this step: once per W generated tokens, rounded down to pages, but at
+    least one page."""
+    width = max(step.page_size, step.sliding_window_size) // step.page_size * step.page_size
+    return step.decode_batch_idx % width == 1
+
+
+@rule("SG-WINDOW-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD, spec="S-SWA-6"), until="#22645")
+def slides_each_window(step: DecodeStep) -> bool:
     """True if a request frees window slots in this step: once per W generated tokens."""
-    return steps % window == 1 % window
+    return step.decode_batch_idx % step.sliding_window_size == 1
 
 
 @rule("SG-STATE-TRACK.PREFILL", Role.CREATE,
@@ -198,6 +273,21 @@ def track_decode(before: int, n: int, grid: int, interval: int) -> Decision:
     answer."""
     step = lcm(grid, interval)
     return Decision(n // step * step if n // step > before // step else None, {"start": n, "grid": step})
+
+
+@rule("SG-STATE-UNLOCK.LAZY", Role.MEMORY, source(STATES, "_alloc_mamba_slot", spec="not named"))
+def unlocks_if_lazy(lazy: bool) -> bool:
+    """True if a running request gives up the lock on the state that it started with, when it needs a slot and none is
+    free: with extra_buffer_lazy. Its own chunk has read that state, which can then be evicted."""
+    return lazy
+
+
+@rule("SG-STATE-UNLOCK.NEVER", Role.MEMORY,
+      source(STATES, "_alloc_mamba_slot", "0.5.22", spec="not named"), until="0.5.23")
+def never_unlocks(lazy: bool) -> bool:
+    """Return False: a running request keeps the lock on the state that it started with. If all states of the tree are
+    locked, the server ends for lack of a slot."""
+    return False
 
 
 @rule("SG-DECODE-RESERVE.DOUBLE", Role.MEMORY,
@@ -234,6 +324,15 @@ def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: boo
     return previous if previous is not None and previous <= n else 0
 
 
+@rule("SG-STATE-GIVE.LAST", Role.PUBLISH,
+      source(STATES, "prepare_for_caching_req", "0.5.21", spec="section 8"), until="0.5.22")
+def give_last_at_end(n: int, tracked: int | None, previous: int | None, buffered: bool) -> int:
+    """Return the number of tokens that a finished request inserts into the tree with its state. With extra buffer the
+    state is the tracked one, even if it lies beyond the tokens to keep: a prompt that reuses them starts with a state
+    of later tokens."""
+    return min(n, tracked or 0) if buffered else n
+
+
 @rule("SG-INSERT-END.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req", spec="S-MATCH-6"))
 def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
     """Return the number of inserted tokens. Without states, an insertion ends where a window would have given a longer
@@ -241,7 +340,8 @@ def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
     return branch if branch is not None and protected < branch <= n else n
 
 
-@rule("SG-INSERT-END.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-MATCH-6"))
+@rule("SG-INSERT-END.ALL", Role.PUBLISH,
+      source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-MATCH-6"), until="#34565")
 def insert_all(n: int, branch: int | None, protected: int) -> int:
     """Return the number of inserted tokens: without states, all of them."""
     return n

@@ -144,11 +144,42 @@ def stays_full(windows: bool) -> bool:
 
 
 @rule("SG-SCHED-FULL.ALWAYS", Role.MEMORY,
-      source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD, spec="section 9"))
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD, spec="section 9"), until="0.5.12")
 def stays_always(windows: bool) -> bool:
     """True if no further request is tried after one found no slots, until a running request leaves or is retracted: for
     every model, also with windows."""
     return True
+
+
+@rule("SG-SCHED-SPENT.STOPS", Role.MEMORY,
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", spec="section 9"))
+def stops_when_spent() -> bool:
+    """True if a step whose tokens are used up tries no waiting request. A chunk of a long prompt can use them up."""
+    return True
+
+
+@rule("SG-SCHED-SPENT.TRIES", Role.MEMORY,
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", "0.5.22", spec="section 9"), until="0.5.23")
+def tries_when_spent() -> bool:
+    """Return False: the first waiting request is tried even if the tokens of the step are used up. It does not start,
+    but its prefix becomes recent."""
+    return False
+
+
+@rule("SG-SCHED-ROWS.HELD", Role.MEMORY,
+      source("managers/scheduler.py", "get_num_allocatable_reqs", spec="section 9"))
+def counts_held_rows(held: int) -> int:
+    """Return the rows that admitted requests may use besides free ones: those that they hold already. A prompt that
+    continues holds one."""
+    return held
+
+
+@rule("SG-SCHED-ROWS.FREE", Role.MEMORY,
+      source("managers/scheduler.py", "get_num_allocatable_reqs", "0.5.22", spec="section 9"), until="0.5.23")
+def counts_free_rows(held: int) -> int:
+    """Return the rows that admitted requests may use besides free ones: none, although a prompt that continues needs no
+    further row."""
+    return 0
 
 
 @rule("SG-SCHED-FULL.TRIES", Role.MEMORY,

@@ -7,7 +7,18 @@ from typing import Any, Callable, Mapping, NamedTuple
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import (
+    CACHE,
+    CORE,
+    MIDDLE,
+    OLD,
+    OLD_STATES,
+    OLD_WINDOW,
+    PLAIN,
+    STATES,
+    WINDOW,
+    source,
+)
 
 
 class PrefixMatch(NamedTuple):
@@ -89,6 +100,35 @@ def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
     return 1 << 62
 
 
+@rule("SG-SPLIT-RECENT.KEPT", Role.MEMORY, source(CORE, "UnifiedTreeCore._split_node", spec="S-MATCH-4"))
+def split_keeps(part: int) -> bool:
+    """True if windows or states of a node become most recent when it is split: no, both halves keep its place."""
+    return False
+
+
+@rule("SG-SPLIT-RECENT.NEWEST", Role.MEMORY,
+      source(OLD_WINDOW, "_split_node", OLD, spec="S-MATCH-4"), until="#38482")
+def split_refreshes(part: int) -> bool:
+    """True if windows or states of a node become most recent when it is split: always. A prompt that leaves a node
+    makes the rest of the node recent, too."""
+    return True
+
+
+@rule("SG-SPLIT-CREATED.KEPT", Role.MEMORY, source(CORE, "UnifiedTreeCore._split_node", spec="S-MATCH-4"))
+def split_is_old(parts: tuple[int, ...]) -> bool:
+    """True if the first half of a node that is split counts as new, which fifo and filo evict by: no, it has the time
+    at which the node was created."""
+    return False
+
+
+@rule("SG-SPLIT-CREATED.NEW-IF-PLAIN", Role.MEMORY,
+      source(PLAIN, "RadixCache._split_node", OLD, spec="S-MATCH-4"), until="#35081")
+def split_is_new(parts: tuple[int, ...]) -> bool:
+    """True if the first half of a node that is split counts as new, which fifo and filo evict by: in a tree of full
+    attention only."""
+    return parts == (FULL,)
+
+
 @rule("SG-INSERT-COUNT-HIT.NEW", Role.MEMORY, source(CORE, "_finish_insert_walk_node", spec="section 3"))
 def counts_others(end: int, counted: int, chunk: bool) -> bool:
     """True if an insertion counts as a use of a node that ends after ``end`` tokens: unless the same request inserted
@@ -97,7 +137,7 @@ def counts_others(end: int, counted: int, chunk: bool) -> bool:
 
 
 @rule("SG-INSERT-COUNT-HIT.EACH", Role.MEMORY,
-      source(CORE, "_inc_hit_count_and_check", MIDDLE, spec="section 3"), until="0.5.23")
+      source(CORE, "_inc_hit_count_and_check", MIDDLE, spec="section 3"), until="0.5.22")
 def counts_each(end: int, counted: int, chunk: bool) -> bool:
     """True if an insertion counts as a use of its nodes: always, except for that of a chunk. A single request uses its
     prompt twice, so slru spares it."""
@@ -112,7 +152,7 @@ def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
 
 
 @rule("SG-INSERT-PROMPT-END.WHOLE", Role.MEMORY,
-      source("mem_cache/radix_cache.py", "cache_finished_req", OLD, spec="section 3"))
+      source(PLAIN, "cache_finished_req", OLD, spec="section 3"), until="0.5.20")
 def no_boundary(prompt: int, inserted: int, parts: int) -> int:
     """Return 0: prompt and answer form one node, without a boundary between them."""
     return 0
@@ -140,7 +180,8 @@ def revive_adopted(locked: bool) -> bool:
     return True
 
 
-@rule("SG-INSERT-LEAF.WHOLE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-4"))
+@rule("SG-INSERT-LEAF.WHOLE", Role.MEMORY,
+      source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-4"), until="#30468")
 def uncapped_leaf(length: int, window: int, page: int) -> int:
     """Return 0, the tokens that are split off before a new leaf: a leaf has any length."""
     return 0
@@ -172,6 +213,20 @@ def evict_first(policy: str, node: UnifiedTreeNode) -> Any:
     return PRIORITIES[policy](node)
 
 
+@rule("SG-EVICT-POLICY.NAMED", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__", spec="S-EV-2"))
+def named_policy(policy: str, parts: tuple[int, ...]) -> str:
+    """Return the policy by which leaves are evicted: that of --radix-eviction-policy."""
+    return policy
+
+
+@rule("SG-EVICT-POLICY.LRU-IF-PARTS", Role.MEMORY,
+      source(OLD_WINDOW, "SWARadixCache.evict", OLD, spec="S-EV-2"), until="#30468")
+def policy_of_plain_tree(policy: str, parts: tuple[int, ...]) -> str:
+    """Return the policy by which leaves are evicted: that of --radix-eviction-policy in a tree of full attention only;
+    with windows or states the least recent leaf, whatever the flag says."""
+    return policy if parts == (FULL,) else "lru"
+
+
 @rule("SG-EVICT-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components", spec="S-EV-6"))
 def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Return the most tokens to evict from a part of the memory. Full attention is evicted until the allocator has what
@@ -181,10 +236,26 @@ def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     return asked if freed < asked else 0
 
 
-@rule("SG-EVICT-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD, spec="S-EV-6"))
+@rule("SG-EVICT-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD, spec="S-EV-6"), until="#30468")
 def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
-    """Return the most tokens to evict from a part of the memory: the requested number, for every part."""
+    """Return the most tokens to evict from a part of the memory: the requested number, for every part. States that went
+    with evicted leaves do not count, so that the requested number of further ones is evicted."""
+    if part == MAMBA:
+        return asked + freed
     return asked if freed < asked else 0
+
+
+@rule("SG-EVICT-STOP.ENOUGH", Role.MEMORY, source(CACHE, "_evict_components", spec="S-EV-6"))
+def stops_when_enough() -> bool:
+    """True if eviction ends as soon as enough slots are free."""
+    return True
+
+
+@rule("SG-EVICT-STOP.QUOTA", Role.MEMORY,
+      source(OLD_STATES, "MambaRadixCache.evict", OLD, spec="S-EV-6"), until="#30468")
+def stops_at_quota() -> bool:
+    """Return False: eviction does not look at the free slots."""
+    return False
 
 
 @rule("SG-EVICT-ANCESTORS.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors", spec="S-EV-3"))
@@ -194,7 +265,7 @@ def keeps_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
 
 
 @rule("SG-EVICT-ANCESTORS.TOMBSTONE", Role.MEMORY,
-      source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD, spec="S-EV-3"))
+      source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD, spec="S-EV-3"), until="#30468")
 def drops_tombstones_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
     """True if a node that became a leaf stays in the tree. It is removed if it is a tombstone of a part."""
     return all(node.value[part] is not None for part in parts)

@@ -44,7 +44,9 @@ class UnifiedTreeCore:
     def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
         self.rules = context.rules
         self.page_size = context.page_size
-        self.eviction_policy = context.server_args.radix_eviction_policy
+        policy = context.server_args.radix_eviction_policy
+        self.eviction_policy = self.rules.eviction_policy(policy, context.tree_components)
+        self.split_is_new = self.rules.split_created(context.tree_components)
         self.changes = TreeChanges()
         self.root_node = UnifiedTreeNode(0)
         self.next_node_id = 1
@@ -133,7 +135,8 @@ class UnifiedTreeCore:
         upper = self.add_new_node(child.parent, child.key[:n], extra_key=child.extra_key, priority=child.priority,
                                   text=child.text)  # fmt: skip
         upper.hit_count = child.hit_count
-        upper.creation_time = child.creation_time
+        if not self.split_is_new:
+            upper.creation_time = child.creation_time
         child.key = child.key[n:]
         child.parent = upper
         upper.children[child.extra_key, child.key[: self.page_size]] = child

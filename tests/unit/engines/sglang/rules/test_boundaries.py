@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from cachesim.engines.sglang.rules import request
-from cachesim.engines.sglang.rules.request import RequestWindow
+from cachesim.engines.sglang.rules.request import DecodeStep, RequestWindow
 
 F, T = False, True
 ASK = RequestWindow(
@@ -18,6 +18,13 @@ ASK = RequestWindow(
     page_size=4,
     eviction_interval=1,
 )
+
+
+def step(decoded, window, page=1, forward_iter=0):
+    """Return a decode step of a server whose windows slide every 8 steps."""
+    return DecodeStep(decoded, forward_iter, window, page, eviction_interval=8)
+
+
 SLOTS = (request.tracking_slots, request.tracking_slots_by_drafts, request.tracking_pair)
 
 
@@ -63,9 +70,15 @@ def test_places_for_tracked_states(strategy, overlaps, drafts, slots):
     (request.leaves_each_step(), T), (request.leaves_at_decode(), F), (request.settles_next_step(), F),
     (request.settles_with_batch(), T), (request.kept_in_order([2, 0, 1]), [2, 0, 1]),
     (request.kept_in_place([2, 0, 1]), [0, 1, 2]),
-    (request.slides_each_step(0, 4), F), (request.slides_each_step(1, 4), T),
-    (request.slides_each_window(1, 4), T), (request.slides_each_window(4, 4), F), (request.slides_each_window(5, 4), T),
-    (request.slides_each_window(3, 1), T),
+    (request.slides_each_step(step(0, 4)), F), (request.slides_each_step(step(1, 4)), T),
+    (request.slides_each_window(step(1, 4)), T), (request.slides_each_window(step(4, 4)), F),
+    (request.slides_each_window(step(5, 4)), T), (request.slides_each_window(step(3, 1)), F),
+    (request.slides_each_window_of_pages(step(5, 6, page=4)), T),
+    (request.slides_each_window_of_pages(step(7, 6, page=4)), F),
+    (request.slides_each_window_of_pages(step(5, 2, page=4)), T),
+    (request.slides_at_iterations(step(1, 4, forward_iter=8)), T),
+    (request.slides_at_iterations(step(0, 4, forward_iter=8)), F),
+    (request.slides_at_iterations(step(1, 4, forward_iter=9)), F),
     (request.reserved_ahead(0), 1), (request.reserved_ahead(1), 4), (request.reserved_ahead(3), 8),
     (request.keeps_stopped(5, 6, T, (MAMBA,)), T), (request.keeps_stopped(5, 6, F, (FULL,)), T),
     (request.keeps_stopped(6, 6, F, (FULL, MAMBA)), T), (request.keeps_stopped(5, 6, F, (FULL, MAMBA)), F),

@@ -50,7 +50,9 @@ class MambaComponent(ListedComponent):
         return super().evict_component(node)
 
     def redistribute_on_node_split(self, upper: UnifiedTreeNode, child: UnifiedTreeNode) -> None:
-        """Do nothing: the state and its copy stay below."""
+        """Leave the state and its copy below."""
+        if child.value[MAMBA] is not None and self.rules.split_recent(MAMBA):
+            self.lru_list.reset_node_mru(child)
 
     # Copies in host memory.
 
@@ -92,12 +94,13 @@ class MambaComponent(ListedComponent):
     def select_finished_checkpoint(self, req: Req, up_to: int) -> tuple[int, int | None]:
         """Return the tokens that a finished request inserts, and the slot of the state that it hands over."""
         kv = req.kv
-        previous = kv.mamba_prev_track_seqlen if self.context.tracking_slots.places == 2 else None
+        remembers = self.rules.remembers_previous
+        previous = kv.mamba_prev_track_seqlen if remembers and self.context.tracking_slots.places == 2 else None
         n = self.rules.give_at_end(up_to, kv.mamba_last_track_seqlen, previous, self.context.enable_mamba_extra_buffer)
         buffer = kv.mamba_ping_pong_track_buffer
         if buffer is None:
             return n, kv.mamba_pool_idx
-        is_last = n == (kv.mamba_last_track_seqlen or 0)
+        is_last = not remembers or n == (kv.mamba_last_track_seqlen or 0)
         return n, buffer[kv.mamba_last_track_idx if is_last else self.context.other_track_idx(kv.mamba_last_track_idx)]
 
     def hand_over_chunk_state(self, req: Req, fresh: int) -> int:

@@ -46,6 +46,8 @@ class SWAComponent(ListedComponent):
         if slots is not None:
             upper.value[SWA] = slots[:n]
             child.value[SWA] = slots[n:]
+            if self.rules.split_recent(SWA):
+                self.lru_list.reset_node_mru(child)
             self.lru_list.insert_after(child, upper)
         if self.host_pool is not None:
             self._divide_copies(upper, child)
