@@ -96,6 +96,29 @@ def test_two_messages_in_one_line_are_two():
     assert [entry.level for entry in entries(line)] == ["D", "I"]
 
 
+def test_a_message_without_a_line_end_precedes_another_in_a_log_without_time_stamps():
+    line = "No parser definition detected, assuming pure content parser.srv  update_slots: all slots are idle"
+    assert [entry.text for entry in entries(line)][1:] == ["all slots are idle"]
+
+
+@pytest.mark.parametrize(("text", "event"), [
+    ("processing task", {"ev": "launch"}),
+    ("n_tokens = 9, memory_seq_rm [9, end)", {"ev": "batch", "n_tokens": 9, "p0": 9}),
+    ("32 tokens since last checkpoint at 0, creating new checkpoint during processing at position 49",
+     {"ev": "ckpt_periodic", "every": 32, "last": 0, "n_tokens": 49}),
+    ("n_past = 3, slot.prompt.tokens.size() = 5, seq_id = 0, pos_min = 4, n_swa = 1",
+     {"ev": "ckpt_search", "n_past": 3, "n_tokens": 5, "seq_id": 0, "pos_min": 4, "n_swa": 1}),
+    ("accepted 2/3 draft tokens, new n_tokens = 9", {"ev": "spec_step", "accepted": 2, "drafted": 3, "n_tokens": 9}),
+    ("accepted 0/0 draft tokens, new n_tokens = 9", None),                       # b8672 decodes without a draft
+])  # fmt: skip
+def test_lines_of_older_builds_report_their_events(text, event):
+    assert read_event(Entry("", 0, 1, text)) == (None if event is None else {"slot": 0, "task": 1, **event})
+
+
+def test_a_verification_after_the_release_of_its_slot_is_no_event():
+    assert read_event(Entry("D", 0, None, "accepted 2/2 draft tokens, new n_tokens = 89")) is None
+
+
 def test_an_unknown_warning_or_error_becomes_an_event_with_its_text():
     assert read_event(Entry("W", 0, 1, "something new")) == {"ev": "warn", "slot": None, "task": None,
                                                              "text": "something new"}  # fmt: skip

@@ -33,6 +33,14 @@ def test_conversations_have_the_options_of_the_server_that_is_started():
     assert all(one.server == one.world.server for one in drawn())
 
 
+def test_a_build_is_started_without_the_options_that_it_lacks():
+    every = {name for one in drawn() for name in one.server}
+    assert "checkpoint_min_step" in every
+    assert all("checkpoint_min_step" not in one.on_build("b8156").server for one in drawn())
+    assert all(one.on_build("b8352").server.keys() - one.server.keys() == set() for one in drawn())
+    assert any("checkpoint_min_step" in one.on_build("b8352").server for one in drawn())      # as -cpent
+
+
 def test_a_server_that_drafts_has_a_drafter_that_llama_cpp_knows():
     kinds = set()
     for one in drawn():
