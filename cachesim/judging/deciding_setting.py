@@ -136,8 +136,8 @@ class _SettingSearch:
         """Return the settings that suffice, alone or together."""
         found: list[SettingCure] = []
         for trial in setting_trials(self.engine.manual, self.settings, load_of_steps(self.scenario.steps)):
-            if not trial.is_reset and any(map(self._is_all, found)):
-                break                          # a value that was given is the cause
+            if not trial.is_reset and any(map(self._is_cause, found)):
+                break
             if not trial.is_reset and not self._can_matter(trial):
                 continue
             cure = self._cure(trial, self.rules)
@@ -160,15 +160,17 @@ class _SettingSearch:
         back much, then the most reused tokens, fewer options, the order of the trials."""
 
         def rank(cure: SettingCure) -> tuple[bool, int, bool, int]:
-            is_cause = cure.trial.is_reset and regains_much(
-                self.what, cure.cache_n, self.reused, self.reusable - self.reused
-            )
-            return not is_cause, -cure.cache_n, not cure.trial.is_reset, len(cure.options)
+            return not self._is_cause(cure), -cure.cache_n, not cure.trial.is_reset, len(cure.options)
 
         best: dict[str, SettingCure] = {}
         for one in sorted(found, key=rank):
             best.setdefault(one.trial.name, one)
         return list(best.values())
+
+    def _is_cause(self, cure: SettingCure) -> bool:
+        """True for a value that was given if its default brings back much: no value that was not given is tried."""
+        lost = self.reusable - self.reused
+        return cure.trial.is_reset and regains_much(self.what, cure.cache_n, self.reused, lost)
 
     def _is_all(self, cure: SettingCure) -> bool:
         """True if nothing is lost any more."""
