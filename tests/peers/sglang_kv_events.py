@@ -18,8 +18,9 @@ from cachesim.engines.base import Request
 from cachesim.engines.server_parts import EventHashing
 from cachesim.engines.sglang import ENGINE
 from tests.peers import sglang_source as source
-from tests.peers.sglang_schedule import MODELS, MOST, both, draw_server
+from tests.peers.sglang_schedule import CONTEXT, MODELS, MOST, both, draw_server
 from tests.peers.sglang_server import RealServer
+from tests.peers.sglang_start import ReleasedRequests
 
 INTERVAL = 40                   # decode steps between two publications
 
@@ -44,7 +45,9 @@ def campaign(real, seed, tried):
     parts = draw.choice(list(MODELS))
     opts, window = {**draw_server(draw, parts), "enable_hierarchical_cache": False}, draw.choice([3, 6, 10])
     ours = ENGINE.start("sglang@0.5.23", MODELS[parts].format(window), opts, "none")
-    opts["max_running_requests"] = ours.context.server_args.max_running_requests
+    states = opts["max_mamba_cache_size"] if 2 in parts else None
+    opts["max_running_requests"] = real.requests.number(
+        ours.context.server_args, opts["max_total_tokens"], states, CONTEXT, most=opts["max_running_requests"])
     theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
     ours.published_events.start(EventHashing())
     theirs.cache.tree_core.kv_events.record_all_cleared()           # as `reset` does when the server starts
@@ -107,6 +110,7 @@ def main():
     args = parser.parse_args()
     logging.disable()
     real, tried, seed = source.load(args.folder, schedule=True, host=True, events=True), Counter(), args.seed
+    real.requests = ReleasedRequests(args.folder)
     sys.modules["sglang.srt.mem_cache.cpp_utils.native_hash"]._load_native_hash_module = Binding
     while tried["runs"] < args.runs:
         try:

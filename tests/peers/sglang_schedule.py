@@ -24,7 +24,9 @@ from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
 from tests.peers import sglang_source as source
 from tests.peers.sglang_server import RealServer
+from tests.peers.sglang_start import ReleasedRequests
 
+CONTEXT = 1 << 20               # of the model, which does not cap the drawn requests
 MODELS = {(0,): "A", (0, 1): "W{} A", (0, 2): "GA", (0, 1, 2): "W{} A G"}
 
 
@@ -242,7 +244,9 @@ def campaign(real, seed, tried, seconds, is_compressed=False):
     window = 128 if is_compressed else draw.choice([3, 6, 10])
     longest = 2000 if is_compressed else 50
     ours = ENGINE.start(f"sglang@{source.RELEASE}", MODELS[parts].format(window), opts, "provenance")
-    opts["max_running_requests"] = ours.context.server_args.max_running_requests
+    states = opts["max_mamba_cache_size"] if 2 in parts else None
+    opts["max_running_requests"] = real.requests.number(
+        ours.context.server_args, opts["max_total_tokens"], states, CONTEXT, most=opts["max_running_requests"])
     theirs = RealServer(real, parts, ours.context.swa_retain_window, opts, 40)
     is_foreign = False
     texts = [tuple(draw.randrange(50) for _ in range(longest + 10)) for _ in range(3)]
@@ -286,6 +290,7 @@ def main():
     logging.disable()
     source.RELEASE = args.release
     real, tried, seconds, seed = source.load(args.folder, schedule=True, host=True), Counter(), Counter(), args.seed
+    real.requests = ReleasedRequests(args.folder)
     if args.release == "0.5.23":
         scenarios(real)
         overwritten(real)

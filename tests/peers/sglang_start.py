@@ -91,12 +91,12 @@ class ReleasedRequests:
             get_memory=lambda: self.now, get_exec=lambda: SimpleNamespace(mamba=self.now),
             envs=SimpleNamespace(SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK=SimpleNamespace(get=lambda: False)))
 
-    def number(self, opts: Options, tokens: int, states: int | None, context: int) -> int:
+    def number(self, opts: Options, tokens: int, states: int | None, context: int, most: int = 0) -> int:
         """Return the requests with pools of so many tokens and states (None = the model has none); 0 = the server does
-        not start."""
+        not start. ``most``: as drawn, if the options have another number."""
         strategy = opts.mamba_radix_cache_strategy
         vars(self.now).update(
-            max_running_requests=opts.max_running_requests or (48 if opts.speculative_algorithm else None),
+            max_running_requests=most or opts.max_running_requests or (48 if opts.speculative_algorithm else None),
             max_mamba_cache_size=states, disable_overlap_schedule=opts.disable_overlap_schedule,
             disable_radix_cache=opts.disable_radix_cache, enable_mamba_extra_buffer=strategy in (BUFFERED, LAZY),
             enable_mamba_extra_buffer_lazy=strategy == LAZY)
