@@ -23,7 +23,7 @@ from tests.evidence.search import Found, pairs, search
 from tests.evidence.survey import Survey, survey
 from tests.shared import ROOT, TRACES
 
-OWN = ROOT / "tests" / "data" / "vllm_offload"          # recordings of released classes that were made here
+OWN = [ROOT / "tests" / "data" / name for name in ("vllm_offload", "vllm_releases")]     # of released classes
 HEAD = 4096                                             # bytes of a recording in which its engine is named
 NAMED = re.compile(r'"engine": ?"([^"]*)"')
 JOURNAL = ROOT / "build" / "grades.jsonl"
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     if not files:
         complain(f"nothing graded: no recordings in {args.traces}")
         return exits.NOTHING
-    files += [file for file in files_in(OWN, ".json") if args.engine in (None, recorded_engine(file))]
+    files += [file for folder in OWN for file in files_in(folder, ".json") if args.engine in (None, recorded_engine(file))]
     own = [args.engine] if args.engine else list(BUILTIN)
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
     found = _recorded(surveys, args.traces, args.jobs)

@@ -12,7 +12,7 @@ from tests.shared import ROOT
 
 ENGINE = "vllm"
 STORED = ROOT / "tests" / "unit" / "engines" / "vllm" / "released_defaults.txt"
-ARGUMENTS = {"async_scheduling": 1, "batch_size": 1, "prefix_caching": 1, "mamba_cache_mode": 2}
+ARGUMENTS = {"async_scheduling": 1, "batch_size": 1, "prefix_caching": 1, "mamba_cache_mode": 3}
 
 
 def found():

@@ -57,12 +57,15 @@ def again(data):
 
 def known_fault(config):
     """True if answers may be wrong: chunks end on smaller blocks than those of states (V-DEF-8), states are kept inside
-    chunks (V-DEF-3, V-DEF-7), or a chunk in CPU memory may lack a block that a window gave back (V-DEF-10)."""
+    chunks (V-DEF-3, V-DEF-7), a chunk in CPU memory may lack a block that a window gave back (V-DEF-10), or a load may
+    end inside a block of states (V-DEF-13)."""
     states = [group["block_size"] for group in config["groups"] if group["kind"] == "mamba"]
     windows = {group["kind"] for group in config["groups"]} & {"swa", "chunked"}
     holes = windows and config["offload"]["blocks_per_chunk"] > 1
     inside = states and config["ckpt_align"] is not None
-    return bool(holes or inside) or any(size != config["cache_block_size"] for size in states)
+    others = [group["block_size"] for group in config["groups"] if group["kind"] != "mamba"]
+    ends_inside = any(other % state for other in others for state in states)
+    return bool(holes or inside or ends_inside) or any(size != config["cache_block_size"] for size in states)
 
 
 def compare(data, seconds):

@@ -90,12 +90,13 @@ def prefix_caching(attention):
     return found
 
 
-def mamba_cache_mode(given, caching):
-    """Return where states are kept."""
+def mamba_cache_mode(given, caching, has_kernel):
+    """Return where states are kept. ``has_kernel``: the kernel of the model can keep a state at the end of every
+    block."""
     cache = SimpleNamespace(enable_prefix_caching=caching, mamba_cache_mode=given, mamba_block_size=16, block_size=16)
+    model = SimpleNamespace(architecture="a model", max_model_len=64, supports_mamba_prefix_caching=has_kernel)
     MambaModelConfig.verify_and_update_config(SimpleNamespace(
-        cache_config=cache, scheduler_config=SimpleNamespace(enable_chunked_prefill=True),
-        model_config=SimpleNamespace(architecture="a model", supports_mamba_prefix_caching=True, max_model_len=64)))
+        cache_config=cache, scheduler_config=SimpleNamespace(enable_chunked_prefill=True), model_config=model))
     return cache.mamba_cache_mode
 
 
@@ -119,8 +120,8 @@ def released_lines():
     for attention in (True, False):
         yield stated("prefix_caching", (attention,), prefix_caching(attention))
     modes = ("none", "align", "all") if vllm.__version__ < "0.32" else ("none", "align")
-    for given, caching in product(modes, (True, False)):
-        yield stated("mamba_cache_mode", (given, caching), mamba_cache_mode(given, caching))
+    for args in product(modes, (True, False), (True, False)):
+        yield stated("mamba_cache_mode", args, mamba_cache_mode(*args))
     for name, default in plain_defaults():
         yield stated("default", (name,), default)
 

@@ -7,7 +7,7 @@ import traceback
 
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.engines.vllm.compressed_layers import layer_caches, packed_groups
-from tests.peers.vllm_engine import EAGLE_FAMILY, FILLER, RELEASE, RealServer
+from tests.peers.vllm_engine import ATTENTION, EAGLE_FAMILY, FILLER, RELEASE, RealServer
 
 SIZES = (2, 3, 4, 5, 8, 16)
 TOKENS = range(8, 90)        # without FILLER and PLACEHOLDER
@@ -77,6 +77,24 @@ def draw_config(rng):
         "shared_prefix_checkpoint": rng.random() < 0.2, "groups": groups,
         "num_blocks": 2 + len(groups) * (most // min(sizes or [most]) + 3) * rng.randint(2, 12) // 5,
     }  # fmt: skip
+
+
+def known_to_release(config):
+    """Return a drawn configuration without what the installed release does not have."""
+    changes = {}
+    if RELEASE < "0.30":
+        changes |= {"shared_prefix_checkpoint": False}
+        changes |= {"spec": "eagle_drop"} if config["spec"] == "eagle_keep" else {}
+        changes |= {"ckpt_align": None}
+    if RELEASE < "0.29":
+        changes |= {"dcp": 1} if len(config["groups"]) > 1 else {}
+        sparse = {group["kind"] for group in config["groups"]} & {"swa", "mamba"}
+        changes |= {} if sparse else {"retention": None}                # any number is refused
+    if RELEASE < "0.28":
+        changes |= {"spec": "eagle_drop"} if config["spec"] == "mtp_hash" else {}
+    if RELEASE < "0.26":
+        changes |= {"prefix_match_unit": None}
+    return config | changes
 
 
 def least_common(sizes):
@@ -179,7 +197,9 @@ def draw_compressed(rng):
 def record(seed, prepare=RealServer, draw=draw_config):
     """Return a drawn recording of the real scheduler, or None if vLLM refuses the drawn settings."""
     rng = random.Random(seed)
-    config = draw(rng)
+    config = known_to_release(draw(rng))
+    if any(ATTENTION.get(group["kind"], (True,))[0] is None for group in config["groups"]):
+        return None
     try:
         server = prepare(config, requests := {})
     except (ValueError, AssertionError):

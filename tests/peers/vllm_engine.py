@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from inspect import signature
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from vllm.lora.request import LoRARequest
 from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
+from vllm.v1 import kv_cache_interface
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -24,7 +26,6 @@ from vllm.v1.kv_cache_interface import (
     KVCacheGroupSpec,
     MambaSpec,
     MLAAttentionSpec,
-    RSWASpec,
     SlidingWindowMLASpec,
     SlidingWindowSpec,
 )
@@ -35,11 +36,12 @@ from tests.peers.vllm_connector import Jobs, connect
 from tests.peers.vllm_events import Recorder
 
 RELEASE = vllm.__version__
+RETENTION = "VLLM_PREFIX_CACHE_RETENTION_INTERVAL"
 FILLER = 7                   # what the model says after its answer; the stop test cuts it
 EAGLE_FAMILY = ("eagle_drop", "eagle_keep", "eagle_hash", "mtp_hash")
 ATTENTION = {
     "full": (FullAttentionSpec, {}),
-    "rswa": (RSWASpec, {"rswa_window": "window"}),
+    "rswa": (getattr(kv_cache_interface, "RSWASpec", None), {"rswa_window": "window"}),          # since 0.25.0
     "swa": (SlidingWindowSpec, {"sliding_window": "window"}),
     "chunked": (ChunkedLocalAttentionSpec, {"attention_chunk_size": "chunk"}),
 }
@@ -55,7 +57,8 @@ def spec_of(group, config):
         return MambaSpec(
             block_size=block_size, shapes=((1,), (1,)), dtypes=(torch.float32, torch.float32),
             mamba_cache_mode="align" if config["caching"] else "none", num_speculative_blocks=config["num_spec"],
-            num_prefill_checkpoint_blocks=int(align is not None), prefill_checkpoint_alignment=align,
+            **known_to(MambaSpec, num_prefill_checkpoint_blocks=int(align is not None),
+                       prefill_checkpoint_alignment=align),
         )  # fmt: skip
     spec_type, names = ATTENTION[group["kind"]]
     spec_type = LATENT[group["kind"]] if group.get("latent") else spec_type
@@ -69,6 +72,14 @@ def spec_of(group, config):
 def known_to(function, **more):
     """Return the arguments that a function of this release takes."""
     return {name: value for name, value in more.items() if name in signature(function).parameters}
+
+
+def set_retention(interval):
+    """Set the variable that an interval is read from until 0.28.0."""
+    if interval is None:
+        os.environ.pop(RETENTION, None)
+    else:
+        os.environ[RETENTION] = str(interval)
 
 
 def speculation(config):
@@ -108,7 +119,8 @@ def vllm_config(config):
         prefix_match_unit=config["prefix_match_unit"], prefix_caching_hash_algo="sha256",
     )  # fmt: skip
     model = SimpleNamespace(
-        uses_mrope=False, is_encoder_decoder=False, max_model_len=config["max_model_len"], runner_type="generate",
+        uses_mrope=False, uses_xdrope=False, is_encoder_decoder=False, max_model_len=config["max_model_len"],
+        runner_type="generate",
         is_diffusion=False, supports_multimodal_inputs=False, return_sampling_mask=False, is_multimodal_model=False,
         enable_return_routed_experts=False,
     )  # fmt: skip
@@ -124,7 +136,8 @@ def vllm_config(config):
         scheduler_config=scheduler, cache_config=cache, model_config=model, parallel_config=parallel,
         observability_config=observability, lora_config=None, kv_events_config=config.get("kv_events"),
         kv_transfer_config=None,
-        ec_transfer_config=None, is_mm_encoder_only=False, speculative_config=speculative if config["spec"] else None,
+        ec_transfer_config=None, is_mm_encoder_only=False, is_encoder_only=False,
+        speculative_config=speculative if config["spec"] else None,
         ec_manager_config=SimpleNamespace(get_encoder_cache_manager_obj=lambda: None), use_v2_model_runner=False,
         aux_output_config=SimpleNamespace(enabled=False), max_concurrent_batches=batches,
         max_in_flight_tokens=batches * config["max_num_batched_tokens"],
@@ -146,8 +159,9 @@ class RealServer:
                   for i, group in enumerate(config["groups"])]  # fmt: skip
         cache_config = KVCacheConfig(
             num_blocks=config["num_blocks"], kv_cache_tensors=[], kv_cache_groups=groups,
-            prefix_cache_retention_interval=config["retention"],
+            **known_to(KVCacheConfig, prefix_cache_retention_interval=config["retention"]),
         )  # fmt: skip
+        set_retention(config["retention"])
         config["cache_block_size"] = min(group["block_size"] for group in config["groups"])
         config.update(speculation(config))
         settings = vllm_config(config)
@@ -155,7 +169,8 @@ class RealServer:
             connect(settings, config)
         block_size, unit = kv_cache_utils.resolve_kv_cache_block_sizes(cache_config, settings)
         self.scheduler = (AsyncScheduler if config["async_scheduling"] else Scheduler)(
-            settings, cache_config, SimpleNamespace(accept_tokens=lambda *_: True, validate_tokens=lambda _, ids: ids),
+            settings, cache_config, SimpleNamespace(accept_tokens=lambda *_: True, validate_tokens=lambda _, ids: ids,
+                                                    should_advance=lambda *_, **more: False),
             block_size=block_size, hash_block_size=unit, log_stats=True,
         )  # fmt: skip
         self.scheduler.max_num_encoder_input_tokens = config["max_num_batched_tokens"]
@@ -163,7 +178,7 @@ class RealServer:
         self.manager = self.scheduler.kv_cache_manager
         config |= {
             "scheduler_block_size": block_size, "hash_block_size": unit,
-            "partial_hits": self.manager.coordinator.enable_partial_hash_hits,
+            "partial_hits": getattr(self.manager.coordinator, "enable_partial_hash_hits", False),
             "align_split": self.scheduler.need_mamba_block_aligned_split,
         }  # fmt: skip
         self.config, self.requests = config, requests
@@ -233,7 +248,7 @@ class RealServer:
             step |= self.jobs.take(output)
         if output.new_block_ids_to_zero:
             step["zero"] = output.new_block_ids_to_zero
-        if output.kv_cache_block_copies:
+        if getattr(output, "kv_cache_block_copies", None):
             step["copies"] = [[copy.src_block_id, copy.dst_block_id] for copy in output.kv_cache_block_copies]
         return step
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+import vllm
 from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id
+
+UNCACHED_BACK = vllm.__version__.startswith("0.27.")          # without prefix caching, blocks join the back
 
 
 class Recorder:
@@ -20,7 +23,7 @@ class Recorder:
             (self.pool_, "_maybe_evict_cached_block"), (self.pool_, "_insert_block_hash"),
             (self.pool_, "move_block_hashes"), (self.pool_, "free_blocks"), (scheduler, "_preempt_request"),
         ):  # fmt: skip
-            if wraps:
+            if wraps and hasattr(owner, name):
                 wrapper = getattr(self, name.strip("_"))
                 setattr(owner, name, wrapper(getattr(owner, name)))
 
@@ -51,10 +54,11 @@ class Recorder:
         """Record the result of a lookup."""
 
         def wrapped(request, *rest):
-            blocks, hit, junction = method(request, *rest)
-            event = ["lookup", int(request.request_id), hit, junction]
+            found = method(request, *rest)
+            blocks, hit, *more = found                     # without a junction until 0.25.1
+            event = ["lookup", int(request.request_id), hit, *(more or [0])]
             self.events.append([*event, [list(ids) for ids in blocks.get_block_ids()]] if hit else event)
-            return blocks, hit, junction
+            return found
 
         return wrapped
 
@@ -137,7 +141,7 @@ class Recorder:
             event = [[], [], []]                      # to the front, to the back, still in use
             for block in blocks:
                 refs[block.block_id] -= 1
-                kept = self.pool_.enable_caching and block.block_hash is not None
+                kept = block.block_hash is not None if self.pool_.enable_caching else UNCACHED_BACK
                 event[2 if refs[block.block_id] else kept].append(block.block_id)
             method(blocks)
             if blocks:

@@ -7,6 +7,10 @@ from typing import Mapping
 from cachesim.engines.shared.timeline import UNKNOWN, Commit, Timeline
 
 OWN: Mapping[str, Commit] = {
+    "vllm@0.27.0": Commit(UNKNOWN, "2026-08-10"),
+    "vllm@0.27.1": Commit(UNKNOWN, "2026-08-11"),
+    "vllm@0.28.0": Commit(UNKNOWN, "2026-08-25"),
+    "vllm@0.29.0": Commit(UNKNOWN, "2026-09-09"),
     "vllm@0.30.0": Commit(UNKNOWN, "2026-09-22"),
     "vllm@0.31.0": Commit(UNKNOWN, "2026-10-05"),
     "vllm@0.32.0": Commit(UNKNOWN, "2026-10-18"),

@@ -93,6 +93,15 @@ def last_cache_position(rules: Rules, vllm_config: VllmConfig, num_tokens: int, 
     return rules.last_boundary(num_tokens, unit, drop_eagle_block, speculation.num_hash_lookahead_tokens)
 
 
+def tail_boundary(rules: Rules, vllm_config: VllmConfig, num_prompt_tokens: int,
+                  drop_eagle_block: bool | None = None) -> int:  # fmt: skip
+    """Return the last boundary of a hash at which a prompt can resume inside a block. ``drop_eagle_block``: see
+    ``last_cache_position``."""
+    unit = vllm_config.kv_cache_config.hash_block_size
+    end = last_cache_position(rules, vllm_config, num_prompt_tokens, unit, drop_eagle_block)
+    return int(rules.tail_length(end, num_prompt_tokens // unit * unit))
+
+
 def is_mamba_prefill_checkpoint_valid(rules: Rules, vllm_config: VllmConfig, *, query_start: int, query_end: int,
                                       checkpoint_position: int, mamba_block_size: int) -> bool:  # fmt: skip
     """True if the kernels can export the state after ``checkpoint_position`` tokens in a chunk."""

@@ -176,7 +176,11 @@ def _states_at_ends(rules: Rules, opts: Options) -> bool:
 def _hash_block_size(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec], aligned: bool) -> int:
     """Return the tokens of a hash. ``aligned``: states are kept where chunks end."""
     blocks = [group.block_size for group in groups]
-    active = opts.hashing and (aligned or all(group.kind != "mamba" for group in groups))
+    states = [group.block_size for group in groups if group.kind == "mamba"]
+    active = opts.hashing and (aligned or not states)
+    if active and len({*blocks}) > 1 and not rules.hashes_beside_states(states, min(blocks)):
+        raise NotInBuild(f"{rules.name} does not start with blocks of states that are larger than others",
+                         hint="blocks of one size")  # fmt: skip
     return rules.hash_block_size(blocks, opts.prefix_match_unit, active)
 
 

@@ -10,7 +10,7 @@ import hashlib
 from pickle import dumps
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.server_parts import EventBatch, EventHashing, PublishedEvents
 from cachesim.engines.vllm.core.block_pool import BlockPool
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
@@ -222,6 +222,9 @@ class KVEventPublisher(PublishedEvents):
             raise BadInput("KV events of CPU offload are not modelled", hint="num_cpu_chunks 0")
         if options.multimodal:
             raise BadInput("KV events of images are not modelled", hint="multimodal 0")
+        if hashing.seed is None and not self.rules.seeds_hashes:
+            raise NotInBuild(f"hashes of {self.rules.name} start with random bytes, other ones in every process",
+                             hint="PYTHONHASHSEED, as the server's environment has it")  # fmt: skip
         if compressed_groups(options):
             raise BadInput("KV events of compressed rows are not modelled", hint="another model")
         self.queue = KVEventQueue(self.vllm_config, self.rules, hashing, self.lora_ids)

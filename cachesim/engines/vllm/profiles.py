@@ -16,15 +16,17 @@ class Rules(RuleSet):
     """A version. ``find_``, ``mask_``: rules of a kind of group."""
 
     async_scheduling: Callable[[str], bool] = start.async_scheduling
+    starts_async: Callable[[str], bool] = start.starts_async
     batch_size: Callable[[int], start.BatchSize] = start.batch_size
     prefix_caching: Callable[[bool], bool] = start.prefix_caching
-    mamba_cache_mode: Callable[[str, bool], str] = start.mamba_cache_mode
+    mamba_cache_mode: Callable[[str, bool, bool], str] = start.mamba_cache_mode
     states_align: Callable[[str], bool | None] = schedule.states_at_ends
     speculation: Callable[[schedule.Drafter], schedule.Speculation] = schedule.speculation
     attention_block: Callable[[blocks.Pages], int] = blocks.attention_block
     page_block: Callable[[int, int, int], int] = blocks.page_block
     scheduler_block: Callable[[Sequence[int]], int] = schedule.scheduler_block
     chunk_block: Callable[[Sequence[int], Sequence[int]], int] = schedule.chunk_block
+    hashes_beside_states: Callable[[Sequence[int], int], bool] = schedule.hash_beside_states
     hash_block_size: Callable[[Sequence[int], int, bool], int] = schedule.hash_block_size
     partial_hits: Callable[[Sequence[int], Sequence[int], int, bool], bool] = schedule.partial_hits
     admission_cap: Callable[[blocks.Admission], int] = blocks.admission_cap
@@ -48,13 +50,19 @@ class Rules(RuleSet):
     reserve_for_prompts: Callable[[Sequence[int]], int] = offload.reserve_for_prompts
     reserve_drafts: Callable[[offload.DraftStep], offload.LoadReserve] = offload.reserve_draft_step
     pad_drafts: Callable[[schedule.DraftPadding], bool] = schedule.pad_drafts
+    padded_fits: Callable[[schedule.PaddedRequest], bool] = schedule.padded_fits
+    unpads_clipped: Callable[[], bool] = schedule.unpad_clipped
     split: Callable[[schedule.ChunkSplit], Decision] = schedule.split_states
+    cuts_images_last: Callable[[], bool] = schedule.cut_images_last
+    stops_at_tail: Callable[[bool, bool], bool] = schedule.stop_for_partial_hits
     before_image: Callable[[int, int, int, int], int] = schedule.before_image
     keep_image: Callable[[int], int] = schedule.keep_image
+    holds_repeated: Callable[[], bool] = schedule.hold_repeated
     leave_lookahead: Callable[[int, int, int], int] = schedule.leave_lookahead
     reserve: Callable[[float, int, bool, bool], int] = blocks.reserve
     needed: Callable[[blocks.BlockNeed], int] = blocks.blocks_needed
     states_needed: Callable[[blocks.BlockNeed, int, bool, bool], int] = states.states_needed
+    begins_without_block: Callable[[], bool] = states.begin_without_block
     state_inside: Callable[[states.StateExport], bool] = states.state_inside
     last_boundary: Callable[[int, int, bool, int], int] = states.last_boundary
     checkpoint: Callable[[states.StateBoundary], int] = states.checkpoint
@@ -64,21 +72,27 @@ class Rules(RuleSet):
     exports_inside: Callable[[bool], bool] = states.export_alone
     keeps_inside: Callable[[states.StateInside], bool] = states.keep_inside
     counted_blocks: Callable[[int, int], int] = states.counted_blocks
+    tail_length: Callable[[int, int], int] = states.tail_length
     state_tail: Callable[[states.StateTail], bool] = states.state_tail
     key_again: Callable[[], bool] = states.keyed_once
     wait_for_state: Callable[[str, bool, bool], Decision] = states.wait_for_state
     admit: Callable[[int, int, int, int], Decision] = schedule.admit
     preempt: Callable[[str, Sequence[tuple[int, int]], int, int], Decision] = schedule.preempt
+    steps_back: Callable[[bool], bool] = schedule.step_back
     goes_on: Callable[[str], bool] = schedule.goes_on
     passes_over: Callable[[], bool] = schedule.passes_over
     evict: Callable[[int, int], Decision] = blocks.evict
     skipped: Callable[[str, int, int], int] = blocks.skipped
+    retires_further: Callable[[bool], bool] = states.retire_behind_gaps
     reference_gap: Callable[[int, int, int, int], tuple[int, int]] = blocks.reference_gap
     free_side: Callable[[bool], str] = blocks.free_side
+    free_side_uncached: Callable[[bool], str] = blocks.free_side_uncached
+    zeroes: Callable[[str], bool] = blocks.zero_rows
     publishable: Callable[[blocks.PublishableBlocks], int] = blocks.publishable
     publishable_one: Callable[[blocks.PublishableBlocks], int] = blocks.publishable_one
     boundaries: Callable[[int, int, bool], list[int]] = blocks.boundaries
     junction_ends: Callable[[int, int, bool], list[int]] = blocks.junction_ends
+    mask_alignment: Callable[[int, int], int] = blocks.mask_by_hits
     mask_full: Callable[[blocks.PublicationMask], list[bool] | None] = blocks.keep_all
     mask_swa: Callable[[blocks.PublicationMask], list[bool] | None] = blocks.keep_window
     mask_mamba: Callable[[blocks.PublicationMask], list[bool] | None] = blocks.keep_states
@@ -96,8 +110,11 @@ class Rules(RuleSet):
     unread_waits: Callable[[], bool] = offload.unread_waits
     reset_preempts: Callable[[bool], bool] = schedule.reset_preempts
     tags_hash_keys: bool = True     # published hashes include an adapter's path, and the source of each key
+    seeds_hashes: bool = True       # hashes of published blocks are the same in every process
+    absent: tuple[str, ...] = ()    # options that the release does not have, or with which it is not simulated
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    ended: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
@@ -106,7 +123,7 @@ V0_32_0 = replace(
     V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
     speculation=schedule.speculation_drops, junction_ends=blocks.junction_only,
     uncounted=schedule.count_extra, publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
-    async_scheduling=start.async_scheduling_drafts,
+    async_scheduling=start.async_scheduling_drafts, starts_async=start.starts_async_drafts,
     goes_on=schedule.stops, passes_over=schedule.waits, before_image=schedule.before_image_ahead,
     keep_image=schedule.keep_image_ahead, offers_again=offload.offer_once,
     stores_chunk=offload.chunk_with_last, chunk_order=offload.order_by_store,
@@ -114,7 +131,8 @@ V0_32_0 = replace(
 
 V0_31_0 = replace(
     V0_32_0, name="vllm@0.31.0", build="2026-10-05", source="vLLM 0.31.0 (PyPI)",
-    states_align=schedule.states_at_blocks, reach=lookup.reach_prompt, partial_rows=blocks.partial_rows_end,
+    states_align=schedule.states_at_blocks, mamba_cache_mode=start.mamba_cache_mode_asked,
+    reach=lookup.reach_prompt, partial_rows=blocks.partial_rows_end,
     checkpoint=states.checkpoint_unit, keeps_inside=states.keep_own, state_tail=states.state_tail_end,
     states_needed=states.states_needed_fresh, left_behind=states.left_behind_alone,
     last_boundary=states.last_boundary_whole, start_column=states.start_column_smallest,
@@ -129,6 +147,36 @@ V0_30_0 = replace(
     reserve_drafts=offload.reserve_no_step, chunk_order=offload.order_by_idleness, touches=offload.touch_window,
     tags_hash_keys=False, keeps_offered=offload.keep_often_offered, unread_waits=offload.unread_waits_for_own,
 )
+
+V0_29_0 = replace(
+    V0_30_0, name="vllm@0.29.0", build="2026-09-09", source="vLLM 0.29.0 (PyPI)",
+    pad_drafts=schedule.pad_drafts_beside, boundaries=blocks.boundary_of_prompt,
+    tail_length=states.tail_length_whole, state_tail=states.state_tail_end, retires_further=states.retire_run,
+    absent=("disable_eagle_block_drop", "enable_mamba_shared_prefix_checkpoint", "mamba_prefill_checkpoint_alignment",
+            "num_cpu_chunks"),
+)
+
+V0_28_0 = replace(
+    V0_29_0, name="vllm@0.28.0", build="2026-08-25", source="vLLM 0.28.0 (PyPI)",
+    partial_hits=schedule.partial_hits_alone, reconcile=lookup.reconcile_one, mask_alignment=blocks.mask_by_step,
+    pad_drafts=schedule.pad_any, padded_fits=schedule.padded_fits_length, unpads_clipped=schedule.keep_clipped,
+    holds_repeated=schedule.give_up_repeated, seeds_hashes=False,
+    defaults={"prefix_cache_retention_interval": blocks.DENSE},
+    ended={"defaults.prefix_cache_retention_interval": "#52216", "seeds_hashes": "#51875"},
+)
+
+V0_27_1 = replace(
+    V0_28_0, name="vllm@0.27.1", build="2026-08-11", source="vLLM 0.27.1 (PyPI)",
+    hashes_beside_states=schedule.hash_beside_smallest, partial_hits=schedule.partial_hits_any,
+    find_swa=lookup.find_window_whole, free_side_uncached=blocks.free_side_uncached_back, zeroes=blocks.zero_full,
+    begins_without_block=states.begin_with_block, steps_back=schedule.step_back_if_scheduled,
+    cuts_images_last=schedule.cut_images_first, stops_at_tail=schedule.stop_for_finer_hashes,
+    async_scheduling=start.async_scheduling_eagle,
+    batch_size=start.batch_size_large, mamba_cache_mode=start.mamba_cache_mode_of_kernel,
+    absent=(*V0_28_0.absent, "multi_module_mtp"),
+)
+
+V0_27_0 = replace(V0_27_1, name="vllm@0.27.0", build="2026-08-10", source="vLLM 0.27.0 (PyPI)")
 
 SPLIT_0_23_0 = replace(
     V0_30_0, name="vllm@0.23.0-split-on-0.30.0",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from cachesim.engines.base import Answer
 from cachesim.engines.base import Request as ClientRequest
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far, marked
+from cachesim.engines.vllm.core.scheduler import Scheduler, waiting_queue
 from cachesim.engines.vllm.core.scheduler_output import OffloadingConnectorMetadata, RequestOutput, SchedulerOutput
 from cachesim.engines.vllm.kv_cache_planning import KINDS
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import DENSE
-from cachesim.engines.vllm.rules.schedule import PRIORITY
+from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
 from cachesim.engines.vllm.server import Server, StepInFlight
 from cachesim.engines.vllm.worker.draft_rows import DraftRowsWrong
 
@@ -116,14 +117,21 @@ class Player(StepPlayer):
 
     def _state(self) -> dict[str, Any]:
         scheduler = self.server.scheduler
-        waiting = scheduler.waiting
-        if scheduler.policy == PRIORITY:
-            waiting = sorted(waiting, key=lambda request: request.order)
-        waiting = sorted(waiting, key=lambda request: not request.num_computed_tokens)
+        waiting = self._in_queues(scheduler.waiting)
         return {"free": list(scheduler.kv_cache_manager.block_pool.free_block_queue),
                 "running": [request.request_id for request in scheduler.running],
                 "waiting": [request.request_id for request in waiting],
                 "computed": {str(request.request_id): request.num_computed_tokens for request in scheduler.running}}
+
+    def _in_queues(self, waiting: Sequence[Request]) -> list[Request]:
+        """Return the waiting requests as the queues of the release hold them: those that go first, then the others."""
+        scheduler: Scheduler = self.server.scheduler
+        left = sorted(waiting, key=lambda request: request.order) if scheduler.policy == PRIORITY else list(waiting)
+        found = []
+        while left:
+            at: int = scheduler.rules.next_waiting(FCFS, waiting_queue(left)).value
+            found.append(left.pop(at))
+        return found
 
     def _op_died(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self.server.scheduler.schedule()

@@ -19,13 +19,18 @@ from cachesim.model import Spec, parse
 if TYPE_CHECKING:
     from cachesim.engines.vllm.profiles import Rules
 
+MAMBA_KINDS = "SH"
+"""Kinds of layers whose kernel can keep a state at the end of every block: Mamba-2, also beside attention."""
+
 
 def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options with the defaults that the server chooses. Raise BadInput for a bad value, and for a combination
     with which the release does not start."""
     found = _resolved(rules, given)
     caching = found.setdefault("enable_prefix_caching", rules.prefix_caching(any(one.part for one in spec.layers)))
-    found["mamba_cache_mode"] = rules.mamba_cache_mode(options(given).mamba_cache_mode, caching)
+    recurrent = [one.kind for one in spec.layers if one.recurrence]
+    has_kernel = bool(recurrent) and all(kind in MAMBA_KINDS for kind in recurrent)
+    found["mamba_cache_mode"] = rules.mamba_cache_mode(options(given).mamba_cache_mode, caching, has_kernel)
     if "num_gpu_blocks" not in given and (blocks := given_blocks(rules, options(found), spec)):
         found["num_gpu_blocks"] = blocks
     return found
@@ -34,8 +39,9 @@ def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str,
 def _resolved(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with the defaults that do not depend on the kinds of layers."""
     asked = options(given)
+    check_absent(rules, asked)
     overlaps = rules.async_scheduling(asked.speculative_method)
-    if given.get("async_scheduling") and not overlaps:
+    if given.get("async_scheduling") and not rules.starts_async(asked.speculative_method):
         raise NotInBuild(f"{rules.name} does not start with async_scheduling and drafts of {asked.speculative_method}",
                          hint="--no-async-scheduling")
     length = given["max_model_len"] if "max_model_len" in given else own_length(asked)
@@ -94,6 +100,15 @@ def logged_pool(rules: Rules, given: Mapping[str, Any]) -> list[str]:
         return []
     found = resolved(rules, parse(short_notation(model)), given)
     return [f"num_gpu_blocks {found['num_gpu_blocks']}: {asked.kv_cache_size_tokens:,} tokens in the log"]
+
+
+def check_absent(rules: Rules, asked: Options) -> None:
+    """Raise NotInBuild for an option that the release does not have, or with which it is not simulated."""
+    usual = options({})
+    for name in rules.absent:
+        if getattr(asked, name) != getattr(usual, name):
+            raise NotInBuild(f"{name} does not exist in {rules.name}, or is not simulated there",
+                             hint=f"{name} {_shown(getattr(usual, name))}")
 
 
 def derived_defaults(rules: Rules, given: Mapping[str, Any]) -> list[str]:

@@ -109,7 +109,8 @@ class EncoderCacheManager:
         used = self.inputs_of.get(request.request_id, {})
         used.pop(image.number, None)
         users = self.cached.get(image.identifier)
-        if not users or any(other.identifier == image.identifier for other in used.values()):
+        is_repeated = any(other.identifier == image.identifier for other in used.values())
+        if not users or (is_repeated and self.rules.holds_repeated()):
             return
         users.discard(request.request_id)
         if not users:
@@ -134,6 +135,8 @@ class EncoderCacheManager:
             for image in used.values():
                 users.setdefault(image.identifier, set()).add(request_id)
                 lengths[image.identifier] = image.length
+        if not self.rules.holds_repeated():          # a request may use an image again that it gave up
+            users = {identifier: users[identifier] for identifier, listed in self.cached.items() if listed}
         if self.cached != users | {identifier: set() for identifier in self.freeable}:
             raise Crash(f"images {self.cached} are listed, of which requests use {users}")
         free = self.cache_size - sum(lengths.values())

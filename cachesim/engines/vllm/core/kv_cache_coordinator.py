@@ -35,7 +35,8 @@ class KVCacheCoordinator(ABC):
         self.kv_cache_config = config
         self.block_pool = BlockPool(
             options.num_gpu_blocks, len(config.kv_cache_groups), enable_caching=options.enable_prefix_caching,
-            hash_block_size=config.hash_block_size, free_side=rules.free_side, emit=log.emit,
+            hash_block_size=config.hash_block_size, emit=log.emit,
+            free_side=rules.free_side if options.enable_prefix_caching else rules.free_side_uncached,
         )  # fmt: skip
         self.single_type_managers = tuple(
             get_manager_for_kv_cache_spec(group, self.block_pool, vllm_config=vllm_config, rules=rules, log=log)

@@ -37,6 +37,7 @@ from cachesim.engines.vllm.kv_cache_interface import (
     get_mamba_prefill_checkpoint_position,
     is_mamba_prefill_checkpoint_valid,
     last_cache_position,
+    tail_boundary,
 )
 from cachesim.engines.vllm.kv_events import KVEventPublisher
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
@@ -44,7 +45,7 @@ from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
 from cachesim.engines.vllm.rules.lookup import CacheHit
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
-from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, WaitingQueue
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, PaddedRequest, WaitingQueue
 from cachesim.events import Decided, Log, Release
 from cachesim.events.scheduling import LimitKind, StepLimit
 
@@ -231,9 +232,8 @@ class Scheduler:
         wanted = request.num_tokens_with_spec + placeholders - computed
         num_new_tokens = min(wanted, step.cap or wanted, step.token_budget)
         in_model_len = min(num_new_tokens, self.max_model_len - computed - 1)
-        split = self._mamba_block_aligned_split(request, computed, in_model_len)
-        plan = self.encoder_cache_manager.try_schedule(request, computed, split, step.encoder_budget)
-        num_new_tokens = self._reserve_prefill_lookahead(request, computed, plan.num_new_tokens)
+        split, plan = self._split_and_encode(step, request, computed, in_model_len)
+        num_new_tokens = self._reserve_prefill_lookahead(request, computed, min(split, plan.num_new_tokens))
         if num_new_tokens < max(wanted, 1):
             self._note_chunk(request, ChunkStages(
                 wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=in_model_len, split=split,
@@ -245,12 +245,14 @@ class Scheduler:
                 request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens)
             if new_blocks is not None:
                 break
+            num_scheduled = len(step.output.num_scheduled_tokens)
             gone = self._preempt_request_for(request, step)
             if gone is None:
                 step.stopped = number_of(request)
                 self._note_blocks(request)
                 return -1
-            if gone < at:
+            is_scheduled = len(step.output.num_scheduled_tokens) < num_scheduled
+            if gone < at and self.rules.steps_back(is_scheduled):
                 at -= 1
             if not request.is_running:
                 goes_on = self.rules.goes_on(self.policy)
@@ -266,6 +268,16 @@ class Scheduler:
         ), num_new_tokens, request.spec_token_ids[:num_drafts])  # fmt: skip
         request.spec_token_ids = []
         return at + 1
+
+    def _split_and_encode(self, step: StepInProgress, request: Request, start: int,
+                          num_new_tokens: int) -> tuple[int, EncoderPlan]:  # fmt: skip
+        """Return the tokens of the next chunk of a request, which ends where a state should be kept, and the images
+        that it needs, which may shorten it further."""
+        if self.rules.cuts_images_last():
+            split = self._mamba_block_aligned_split(request, start, num_new_tokens)
+            return split, self.encoder_cache_manager.try_schedule(request, start, split, step.encoder_budget)
+        plan = self.encoder_cache_manager.try_schedule(request, start, num_new_tokens, step.encoder_budget)
+        return self._mamba_block_aligned_split(request, start, plan.num_new_tokens), plan
 
     def _mamba_block_aligned_split(self, request: Request, start: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk of a request, which ends where a state should be kept."""
@@ -285,10 +297,10 @@ class Scheduler:
                 self.rules, vllm_config, query_start=start, query_end=end,
                 checkpoint_position=get_mamba_prefill_checkpoint_position(self.rules, vllm_config, prefill_end),
                 mamba_block_size=block_size)
-        tail_boundary = 0
-        if config.enable_partial_hash_hits:
-            tail_boundary = last_cache_position(
-                self.rules, vllm_config, request.num_prompt_tokens, config.hash_block_size)
+        tail = 0
+        is_finer = config.hash_block_size < config.scheduler_block_size
+        if self.rules.stops_at_tail(config.enable_partial_hash_hits, is_finer):
+            tail = tail_boundary(self.rules, vllm_config, request.num_prompt_tokens)
         split = self.rules.split(ChunkSplit(
             start=start,
             end=end,
@@ -297,7 +309,7 @@ class Scheduler:
             block_size=block_size,
             max_prefill_tokens=max_prefill_tokens,
             last_cache_position=last_cache_position(self.rules, vllm_config, request.num_tokens, block_size),
-            tail_boundary=tail_boundary,
+            tail_boundary=tail,
             use_internal_checkpoint=use_internal_checkpoint,
             junction=request.shared_prefix_boundary,
             mamba_shared_prefix_checkpoint=config.mamba_shared_prefix_checkpoint,
@@ -412,11 +424,17 @@ class Scheduler:
             num_new_tokens=request.num_tokens - start,
             num_spec_tokens=self.num_spec_tokens,
             prefill_scheduled=step.has_prefill,
-            has_computed_tokens=start > 0 or step.output.has_cached_reqs,
+            num_computed_tokens=start,
+            has_running_reqs=step.output.has_cached_reqs,
             fits_model_len=start + self.num_spec_tokens + 2 <= self.max_model_len,
             max_num_scheduled_tokens=self.max_num_scheduled_tokens,
         ))  # fmt: skip
-        if padded and 1 + self.num_spec_tokens > step.token_budget:
+        if padded and not self.rules.padded_fits(PaddedRequest(
+            num_new_tokens=1 + self.num_spec_tokens,
+            num_computed_tokens=start,
+            token_budget=step.token_budget,
+            max_model_len=self.max_model_len,
+        )):  # fmt: skip
             because = {"n": request.num_tokens, "needed": 1 + self.num_spec_tokens, "free": step.token_budget,
                        "most": self.max_num_scheduled_tokens}  # fmt: skip
             self.log.emit(Decided(request.request_id, rule_id(self.rules.pad_drafts), True, because=because))
@@ -424,19 +442,19 @@ class Scheduler:
             return None
         wanted = 1 + self.num_spec_tokens if padded else request.num_tokens - start
         allowed = min(wanted, step.cap or wanted, step.token_budget)
-        split = self._mamba_block_aligned_split(request, start, allowed)
+        split, plan = self._split_and_encode(step, request, start, allowed)
         if not split:
             self._note_chunk(request, ChunkStages(
                 wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed, split=0,
                 with_images=0, scheduled=0))
             return None
-        if padded and split != wanted:
+        if padded and split != wanted and self.rules.unpads_clipped():
             wanted = 1
             allowed = 1
             split = 1
             padded = False
-        plan = self.encoder_cache_manager.try_schedule(request, start, split, step.encoder_budget)
-        num_new_tokens = self._reserve_prefill_lookahead(request, start, plan.num_new_tokens)
+            plan = self.encoder_cache_manager.try_schedule(request, start, split, step.encoder_budget)
+        num_new_tokens = self._reserve_prefill_lookahead(request, start, min(split, plan.num_new_tokens))
         if num_new_tokens < wanted:
             self._note_chunk(request, ChunkStages(
                 wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed, split=split,

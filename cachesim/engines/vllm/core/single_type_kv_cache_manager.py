@@ -16,7 +16,7 @@ from cachesim.engines.vllm.kv_cache_interface import (
     VllmConfig,
     get_mamba_prefill_checkpoint_position,
     is_mamba_prefill_checkpoint_valid,
-    last_cache_position,
+    tail_boundary,
 )
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import BlockNeed, PublicationMask
@@ -89,6 +89,8 @@ class SingleTypeKVCacheManager:
             return self.find_rule(ask)
         except IndexError:
             raise EngineCoreDied("IndexError: list index out of range", "find_longest_cache_hit") from None
+        except AssertionError as failed:
+            raise EngineCoreDied(f"AssertionError: {failed}", "find_longest_cache_hit") from None
 
     def get_num_blocks_to_allocate(self, request: Request, num_tokens: int, new_computed_blocks: Sequence[int], *,
                                    total_computed_tokens: int, num_local_computed_tokens: int,
@@ -170,13 +172,14 @@ class SingleTypeKVCacheManager:
         blocks = self.req_to_blocks.setdefault(request_id, [])
         new_blocks = self.block_pool.get_new_blocks(max(0, -(-num_tokens // self.block_size) - len(blocks)))
         blocks += new_blocks
-        self.new_block_ids += cow_blocks
+        self._record_new_blocks(cow_blocks)
         self._record_new_blocks(new_blocks)
         return cow_blocks + new_blocks
 
     def _record_new_blocks(self, new_blocks: Sequence[int]) -> None:
         """Let the worker zero new blocks."""
-        self.new_block_ids += new_blocks
+        if self.rules.zeroes(self.kv_cache_group.kind):
+            self.new_block_ids += new_blocks
 
     def take_new_block_ids(self) -> list[int]:
         """Return the blocks to be zeroed, and forget them."""
@@ -241,7 +244,8 @@ class SingleTypeKVCacheManager:
             start_block=start_block,
             end_block=end_block,
             block_size=self.block_size,
-            alignment_tokens=self.cache_hit_alignment_tokens,
+            alignment_tokens=self.rules.mask_alignment(
+                self.cache_hit_alignment_tokens, self.vllm_config.kv_cache_config.scheduler_block_size),
             retention_interval=self.retention_interval,
             reachable_boundaries=ends,
             sliding_window=self.kv_cache_group.window,
@@ -436,7 +440,9 @@ class MambaManager(SingleTypeKVCacheManager):
             blocks += new_blocks
             added += relocated
             added += new_blocks
-        self.allocated_block_reqs.add(request_id)
+            self.allocated_block_reqs.add(request_id)
+        elif self.rules.begins_without_block():
+            self.allocated_block_reqs.add(request_id)
         return added
 
     def _record_last_state(self, request_id: int, num_blocks: int) -> None:
@@ -466,9 +472,6 @@ class MambaManager(SingleTypeKVCacheManager):
         self.block_pool.ref_cnt[source_block] += 1
         self.cached_blocks_this_step.update(self.block_pool.keys_of(cow_block)[:1])
         return []
-
-    def _record_new_blocks(self, new_blocks: Sequence[int]) -> None:
-        """Leave states as they are: the worker zeroes rows only."""
 
     def _offer_boundary_states(self, request: Request, blocks: Sequence[int]) -> None:
         """Offer the states in newly published blocks to a connector."""
@@ -515,9 +518,8 @@ class MambaManager(SingleTypeKVCacheManager):
                     and request.num_computed_tokens < num_tokens <= prompt)
         return self.rules.state_tail(StateTail(
             num_tokens=num_tokens,
-            latest_prompt_hash_boundary=last_cache_position(self.rules, config, prompt, unit),
-            own_hash_boundary=last_cache_position(
-                self.rules, config, prompt, unit, drop_eagle_block=self.use_eagle),
+            latest_prompt_hash_boundary=tail_boundary(self.rules, config, prompt),
+            own_hash_boundary=tail_boundary(self.rules, config, prompt, drop_eagle_block=self.use_eagle),
             hash_block_size=unit,
             block_size=self.block_size,
             is_junction=junction,
@@ -585,9 +587,12 @@ class MambaManager(SingleTypeKVCacheManager):
         last_block = min(last_block, len(blocks))
         freed = list[int]()
         for at in range(last_block - 1, max(first_block, retired) - 1, -1):
-            if blocks[at]:
+            is_gap = not blocks[at]
+            if not is_gap:
                 freed.append(blocks[at])
                 blocks[at] = self.block_pool.null_block
+            if not self.rules.retires_further(is_gap):
+                break
         self.block_pool.free_blocks(freed)
         self.num_retired_blocks[request_id] = max(retired, last_block)
 

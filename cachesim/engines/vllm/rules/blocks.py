@@ -74,6 +74,32 @@ def free_side(keyed: bool) -> str:
     return BACK if keyed else FRONT
 
 
+@rule("VL-POOL-FREE-SIDE.UNCACHED", Role.MEMORY, pool("free_blocks"))
+def free_side_uncached(keyed: bool) -> str:
+    """Return the side at which a block without users joins the free list if no prefix is cached: the front, so that it
+    is used again soon."""
+    return FRONT
+
+
+@rule("VL-POOL-FREE-SIDE.UNCACHED.BACK", Role.MEMORY, pool("free_blocks", "0.27.1"), since="#48017", until="#51482")
+def free_side_uncached_back(keyed: bool) -> str:
+    """Return the side at which a block without users joins the free list if no prefix is cached: the back."""
+    return BACK
+
+
+@rule("VL-POOL-ZERO", Role.MEMORY, groups("SingleTypeKVCacheManager.__init__ _record_new_block_ids"))
+def zero_rows(kind: str) -> bool:
+    """True if the worker zeroes the new blocks of a group, in a model with states: those of every attention."""
+    return kind != "mamba"
+
+
+@rule("VL-POOL-ZERO.FULL", Role.MEMORY, groups("SingleTypeKVCacheManager.__init__ _record_new_block_ids", "0.27.1"))
+def zero_full(kind: str) -> bool:
+    """True if the worker zeroes the new blocks of a group, in a model with states: those of full attention, but not of
+    windows."""
+    return kind == "full"
+
+
 class Admission(NamedTuple):
     """A group that may have a window or chunk."""
 
@@ -170,6 +196,14 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)}) if drop else [prompt - 1]
 
 
+@rule("VL-PUB-BOUNDARIES.END", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", "0.29.0", spec="V-PUB-3"),
+      until="#54713")
+def boundary_of_prompt(prompt: int, step: int, drop: bool) -> list[int]:
+    """Return the length [tokens] at which an equal prompt can resume: before its last token, although a lookup with the
+    drop needs the block before it."""
+    return [prompt - 1]
+
+
 @rule("VL-PUB-BOUNDARIES.JUNCTION", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", spec="V-PUB-3"))
 def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
     """Return the lengths [tokens] at which a sibling resumes: the junction, with the drop also a block earlier."""
@@ -182,6 +216,21 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
     """Return the length [tokens] at which a sibling resumes: the junction, although a lookup with the drop needs the
     block before it."""
     return [junction]
+
+
+@rule("VL-PUB-MASK.ALIGNMENT", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", spec="V-PUB-4"))
+def mask_by_hits(hit: int, step: int) -> int:
+    """Return the multiple [tokens] at which kept lengths end: that of a ``hit``. ``step``: common multiple of the
+    groups' blocks."""
+    return hit
+
+
+@rule("VL-PUB-MASK.ALIGNMENT.STEP", Role.PLAN,
+      groups("SingleTypeKVCacheManager.cache_blocks", "0.28.0", spec="V-PUB-4"))
+def mask_by_step(hit: int, step: int) -> int:
+    """Return the multiple [tokens] at which kept lengths end: the common multiple of the groups' blocks (``step``),
+    also where a hit may end inside it."""
+    return step
 
 
 class PublicationMask(NamedTuple):

@@ -13,6 +13,8 @@ from cachesim.engines.rule import Role, rule
 from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
+NOT_FINE = "SlidingWindowManager does not support fine-grained (partial) cache hits"        # as the server logs it
+
 
 class GroupQuery(NamedTuple):
     """Lookup of a prompt in equal groups of layers."""
@@ -101,6 +103,13 @@ def most_tokens(n: int) -> int:
 def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have; the groups shorten it in turn. A group with the drop also checks the
     block after it. Two kinds, one of them full attention, need a single round."""
+    found = reconcile_untruncated(ask, look)
+    full = [kind for kind in ask.attention_groups if kind.is_full_attention]
+    return found._replace(tables=_truncated(found.tables, full, found.n))
+
+
+def reconcile_untruncated(ask: PromptQuery, look: GroupLookup) -> CacheHit:
+    """Return the prefix that all groups have, with all blocks that the groups found."""
     kinds = ask.attention_groups
     hit = ask.max_cache_hit_length
     longest = 0
@@ -131,10 +140,25 @@ def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
         hit = now
         if len(kinds) == 2 and kinds[0].is_full_attention:
             break
-    for kind in kinds:
-        if kind.is_full_attention:
-            tables |= {group: tables[group][: -(-hit // kind.block_size)] for group in kind.group_ids}
     return CacheHit(hit, tables, longest, lengths)
+
+
+def _truncated(tables: Mapping[int, list[int]], kinds: Sequence[SpecGroup], hit: int) -> dict[int, list[int]]:
+    """Return block tables without the blocks behind a prefix in the groups of these kinds."""
+    found = dict(tables)
+    for kind in kinds:
+        found |= {group: tables[group][: -(-hit // kind.block_size)] for group in kind.group_ids}
+    return found
+
+
+@rule("VL-LOOKUP-RECONCILE.ONE", Role.LOAD,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.28.0", spec="V-LOOK-3"))
+def reconcile_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
+    """Return the prefix that all groups have, like `VL-LOOKUP-RECONCILE`. Of groups with full attention and blocks of
+    different sizes, only the first kind gives up its blocks behind the prefix; the others stay in the request."""
+    found = reconcile_untruncated(ask, look)
+    first = [kind for kind in ask.attention_groups[:1] if kind.is_full_attention]
+    return found._replace(tables=_truncated(found.tables, first, found.n))
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,
@@ -223,6 +247,14 @@ def find_window(ask: GroupQuery) -> GroupMatch:
     if ask.drop_eagle_block and end:
         end = (end - 1) // step * step
     return ask.found(end * ask.block_size, places[:end])
+
+
+@rule("VL-LOOKUP-WINDOW.WHOLE", Role.PREFIX,
+      groups("SlidingWindowManager.find_longest_cache_hit", "0.27.1", spec="V-SWA-1"))
+def find_window_whole(ask: GroupQuery) -> GroupMatch:
+    """Return the match of a sliding window. The process ends if a hit may end inside one of its blocks."""
+    assert ask.alignment_tokens % ask.block_size == 0, NOT_FINE
+    return find_window(ask)
 
 
 def window_blocks(window: int, block: int, drop: bool) -> int:

@@ -105,6 +105,34 @@ def partial_hits(states: Sequence[int], windows: Sequence[int], unit: int, paral
     return larger and all(block == unit for block in windows)
 
 
+@rule("VL-SIZE-PARTIAL-HITS.ALONE", Role.SETUP, utils("HybridKVCacheCoordinator", "0.28.0", spec="V-SIZE-4"))
+def partial_hits_alone(states: Sequence[int], windows: Sequence[int], unit: int, parallel: bool) -> bool:
+    """True if a hit may end inside a block: under the conditions of `VL-SIZE-PARTIAL-HITS`, but not on several
+    devices."""
+    return not parallel and partial_hits(states, windows, unit, parallel)
+
+
+@rule("VL-SIZE-PARTIAL-HITS.ANY", Role.SETUP, utils("HybridKVCacheCoordinator", "0.27.1", spec="V-SIZE-4"))
+def partial_hits_any(states: Sequence[int], windows: Sequence[int], unit: int, parallel: bool) -> bool:
+    """True if a hit may end inside a block: if states have blocks of several hashes, whatever windows have, and not on
+    several devices."""
+    return partial_hits_alone(states, (), unit, parallel)
+
+
+@rule("VL-SIZE-HASH-STATES", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-3"))
+def hash_beside_states(states: Sequence[int], smallest: int) -> bool:
+    """True if hashes may be finer than the common multiple of the groups' blocks, beside blocks of ``states`` [tokens].
+    ``smallest``: smallest block of the groups."""
+    return True
+
+
+@rule("VL-SIZE-HASH-STATES.SMALLEST", Role.SETUP, utils("resolve_kv_cache_block_sizes", "0.27.1", spec="V-SIZE-3"))
+def hash_beside_smallest(states: Sequence[int], smallest: int) -> bool:
+    """True if hashes may be finer than the common multiple of the groups' blocks: only if the blocks of states are the
+    smallest ones."""
+    return all(block == smallest for block in states)
+
+
 @rule("VL-SCHED-CAP", Role.PLAN, schedule)
 def prefill_cap(threshold: int, requests: int) -> int:
     """Return the most tokens of a request in a step, 0 = no limit: limited only beside other requests."""
@@ -192,7 +220,8 @@ class DraftPadding(NamedTuple):
     num_new_tokens: int             # tokens to evaluate
     num_spec_tokens: int            # most drafted tokens
     prefill_scheduled: bool         # the step has a chunk of a prompt
-    has_computed_tokens: bool       # the request, or another one of the step, has evaluated tokens
+    num_computed_tokens: int        # its tokens that are cached or evaluated
+    has_running_reqs: bool          # the step has a request that ran before
     fits_model_len: bool            # the drafts fit
     max_num_scheduled_tokens: int   # most tokens of a step
 
@@ -202,7 +231,21 @@ def pad_drafts(ask: DraftPadding) -> bool:
     """True if a request with one token left gets places for drafts, so that all requests of the step have as many."""
     if ask.num_spec_tokens == 0 or ask.num_new_tokens != 1 or ask.prefill_scheduled:
         return False
-    return ask.has_computed_tokens and ask.fits_model_len
+    return (ask.has_running_reqs or ask.num_computed_tokens > 0) and ask.fits_model_len
+
+
+@rule("VL-SCHED-PAD.BESIDE", Role.DRAFT, scheduler("schedule", "0.29.0"), until="#55126")
+def pad_drafts_beside(ask: DraftPadding) -> bool:
+    """True if a request with one token left gets places for drafts: like `VL-SCHED-PAD`, but only in a step with a
+    request that ran before."""
+    return ask.has_running_reqs and pad_drafts(ask)
+
+
+@rule("VL-SCHED-PAD.ALWAYS", Role.DRAFT, scheduler("schedule", "0.28.0"), until="#53962")
+def pad_any(ask: DraftPadding) -> bool:
+    """True if a request with one token left gets places for drafts: like `VL-SCHED-PAD.BESIDE`, also if they exceed the
+    length of the model."""
+    return pad_drafts_beside(ask._replace(fits_model_len=True))
 
 
 @rule("VL-SCHED-PAD.FITS", Role.DRAFT, instead_of(pad_drafts))
@@ -210,6 +253,33 @@ def pad_fitting_drafts(ask: DraftPadding) -> bool:
     """True under the conditions of `VL-SCHED-PAD`, if a step has room for the drafts: without it the request waits for
     ever."""
     return pad_drafts(ask) and ask.num_spec_tokens < ask.max_num_scheduled_tokens
+
+
+@rule("VL-SCHED-PREEMPT.CURSOR", Role.PREEMPT, scheduler("schedule req_index"))
+def step_back(is_scheduled: bool) -> bool:
+    """True if the step goes back one place after it preempted a request before the current one. ``is_scheduled``: the
+    step had tokens of that request."""
+    return True
+
+
+@rule("VL-SCHED-PREEMPT.CURSOR.SCHEDULED", Role.PREEMPT, scheduler("schedule req_index", "0.27.1"), until="#49206")
+def step_back_if_scheduled(is_scheduled: bool) -> bool:
+    """True if the step goes back one place after it preempted a request before the current one: only if it had tokens
+    of that request. Otherwise the step leaves out the next running request."""
+    return is_scheduled
+
+
+@rule("VL-SCHED-IMAGE.ORDER", Role.PLAN, schedule)
+def cut_images_last() -> bool:
+    """True if a chunk first ends where a state is kept, and then before an image that the encoder cannot take."""
+    return True
+
+
+@rule("VL-SCHED-IMAGE.ORDER.FIRST", Role.PLAN, scheduler("schedule", "0.27.1"))
+def cut_images_first() -> bool:
+    """True if a chunk first ends where a state is kept, and then before an image that the encoder cannot take: it is
+    the other way round, so that images are encoded whose tokens the step does not evaluate."""
+    return False
 
 
 @rule("VL-SCHED-IMAGE", Role.PLAN, scheduler("_try_schedule_encoder_inputs"))
@@ -240,6 +310,22 @@ def keep_image_ahead(ahead: int) -> int:
     return ahead
 
 
+@rule("VL-SCHED-IMAGE.REPEATED", Role.DROP,
+      file("vllm/v1/core/encoder_cache_manager.py")("EncoderCacheManager.free_encoder_input"))
+def hold_repeated() -> bool:
+    """True if a request uses the output of an image that it has twice until the last one is computed."""
+    return True
+
+
+@rule("VL-SCHED-IMAGE.REPEATED.FIRST", Role.DROP,
+      file("vllm/v1/core/encoder_cache_manager.py")("EncoderCacheManager.free_encoder_input", "0.28.0"),
+      until="#54284")
+def give_up_repeated() -> bool:
+    """True if a request uses the output of an image that it has twice until the last one is computed: it gives it up
+    with the first one."""
+    return False
+
+
 @rule("VL-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
 def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     """Return the tokens of the next chunk. It leaves as many tokens for the last chunk as the drafter reads ahead."""
@@ -251,6 +337,43 @@ def leave_lookahead_if_possible(left: int, new: int, lookahead: int) -> int:
     """Return the tokens of the next chunk: like `VL-SCHED-LOOK`, but a chunk that would be empty keeps its tokens, so
     that the request goes on."""
     return max(new - (lookahead - left), 0) or new if 0 < left < lookahead else new
+
+
+class PaddedRequest(NamedTuple):
+    """A waiting request with places for drafts."""
+
+    num_new_tokens: int           # its last token and the drafts
+    num_computed_tokens: int      # tokens before them
+    token_budget: int             # tokens that the step has room for
+    max_model_len: int            # most tokens of a request
+
+
+@rule("VL-SCHED-PAD.ROOM", Role.DRAFT, schedule)
+def padded_fits(ask: PaddedRequest) -> bool:
+    """True if a request with places for drafts starts now: the step has room for them. Otherwise no further request
+    starts."""
+    return ask.num_new_tokens <= ask.token_budget
+
+
+@rule("VL-SCHED-PAD.ROOM.LENGTH", Role.DRAFT, scheduler("schedule", "0.28.0"), until="#53962")
+def padded_fits_length(ask: PaddedRequest) -> bool:
+    """True if a request with places for drafts starts now: the step has room for them, and so has the length of the
+    model. A request one token before the end of that length never starts."""
+    fits = ask.num_computed_tokens + ask.num_new_tokens <= ask.max_model_len
+    return fits and padded_fits(ask)
+
+
+@rule("VL-SCHED-PAD.CLIP", Role.DRAFT, schedule)
+def unpad_clipped() -> bool:
+    """True if a chunk that would end among the places for drafts, where a state is kept, loses them all."""
+    return True
+
+
+@rule("VL-SCHED-PAD.CLIP.KEEP", Role.DRAFT, scheduler("schedule", "0.28.0"))
+def keep_clipped() -> bool:
+    """True if a chunk that would end among the places for drafts, where a state is kept, loses them all: it keeps its
+    drafts, and has fewer rows than they need."""
+    return False
 
 
 class ChunkSplit(NamedTuple):
@@ -315,6 +438,20 @@ def split_alone(ask: ChunkSplit) -> Decision:
     if start < ask.prefill_end:
         end = start + (end - start) // block * block if end < last else last if start < last else end
     return Decision(end - start, {"start": start, "end": end, "last": last})
+
+
+@rule("VL-SPLIT-TAIL", Role.PLAN, scheduler("__init__ mamba_partial_cache_hit"))
+def stop_for_partial_hits(has_partial_hits: bool, is_finer: bool) -> bool:
+    """True if a chunk ends at the last boundary of a hash in a prompt: if a hit may end inside a block. ``is_finer``: a
+    hash has fewer tokens than the common multiple of the groups' blocks."""
+    return has_partial_hits
+
+
+@rule("VL-SPLIT-TAIL.FINER", Role.PLAN, scheduler("__init__ mamba_partial_cache_hit", "0.27.1"))
+def stop_for_finer_hashes(has_partial_hits: bool, is_finer: bool) -> bool:
+    """True if a chunk ends at the last boundary of a hash in a prompt: if hashes are finer than the common multiple of
+    the groups' blocks, also where no hit can end there."""
+    return is_finer
 
 
 @rule("VL-SCHED-STOP", Role.END, scheduler("_update_request_with_output"))

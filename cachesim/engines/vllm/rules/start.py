@@ -11,6 +11,7 @@ ALIGN = "align"
 EVERY = "all"
 NONE = "none"
 NGRAM = "ngram"
+DRAFT_MODEL = "draft_model"
 LARGE, LARGEST = 70, 160            # memory of devices with larger steps [GiB]
 arguments = file("vllm/engine/arg_utils.py")
 
@@ -24,6 +25,24 @@ def async_scheduling(method: str) -> bool:
 @rule("VL-START-ASYNC.DRAFTS", Role.SETUP, config("__post_init__ async_scheduling", "0.32.0"))
 def async_scheduling_drafts(method: str) -> bool:
     """True if steps overlap by default. They do not with drafts of ngram, under which the option is refused."""
+    return method != NGRAM
+
+
+@rule("VL-START-ASYNC.EAGLE", Role.SETUP, config("__post_init__ async_scheduling", "0.27.1"))
+def async_scheduling_eagle(method: str) -> bool:
+    """True if steps overlap by default: without drafts, and with those of the EAGLE family."""
+    return method not in (NGRAM, DRAFT_MODEL)
+
+
+@rule("VL-START-ASYNC.GIVEN", Role.SETUP, config("__post_init__ async_scheduling"))
+def starts_async(method: str) -> bool:
+    """True if the server starts with overlapping steps and drafts of this method: with every one."""
+    return True
+
+
+@rule("VL-START-ASYNC.GIVEN.DRAFTS", Role.SETUP, config("__post_init__ async_scheduling", "0.32.0"))
+def starts_async_drafts(method: str) -> bool:
+    """True if the server starts with overlapping steps and drafts of this method: not with ngram."""
     return method != NGRAM
 
 
@@ -48,9 +67,37 @@ def batch_size(memory: int) -> BatchSize:
     return BatchSize(8192, 1024) if memory >= LARGE else BatchSize(2048, 256)
 
 
+@rule("VL-START-BATCH.LARGE", Role.SETUP, arguments("get_batch_defaults", "0.27.1"))
+def batch_size_large(memory: int) -> BatchSize:
+    """Return the default size of a step of `vllm serve` on a device with so much memory [GiB]: the same on all large
+    devices."""
+    return batch_size(min(memory, LARGE))
+
+
+@rule("VL-START-STATES.KERNEL", Role.SETUP,
+      file("vllm/model_executor/models/config.py")("MambaModelConfig", "0.27.1"))
+def mamba_cache_mode_of_kernel(given: str, caching: bool, has_kernel: bool) -> str:
+    """Return where states are kept. With prefix caching `none` means `all` in a model whose kernel keeps a state at the
+    end of every block (``has_kernel``: Mamba and Mamba-2); other models have `align` only."""
+    if not caching:
+        return NONE
+    return EVERY if has_kernel and given != ALIGN else ALIGN
+
+
+@rule("VL-START-STATES.ASKED", Role.SETUP,
+      file("vllm/model_executor/models/config.py")("MambaModelConfig", "0.31.0"))
+def mamba_cache_mode_asked(given: str, caching: bool, has_kernel: bool) -> str:
+    """Return where states are kept. With prefix caching `none` means `align`, and so does `all` in a model whose kernel
+    keeps no state at the end of every block."""
+    if given == EVERY:
+        return mamba_cache_mode_of_kernel(given, caching, has_kernel)
+    return ALIGN if caching else NONE
+
+
 @rule("VL-START-STATES", Role.SETUP, file("vllm/model_executor/models/config.py")("MambaModelConfig"))
-def mamba_cache_mode(given: str, caching: bool) -> str:
-    """Return where states are kept. With prefix caching `none` means `align`; without it, none is kept."""
+def mamba_cache_mode(given: str, caching: bool, has_kernel: bool) -> str:
+    """Return where states are kept. With prefix caching `none` means `align`; without it, none is kept. ``has_kernel``:
+    the kernel of the model can keep a state at the end of every block."""
     if not caching:
         return NONE
     return ALIGN if given == NONE else given

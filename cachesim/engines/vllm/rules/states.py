@@ -53,6 +53,18 @@ def states_needed_set(ask: BlockNeed, scratch: int, begun: bool, checkpoint: boo
     return new + ask.num_evictable_blocks
 
 
+@rule("VL-STATE-NEED.BEGUN", Role.MEMORY, groups("MambaManager.allocate_new_blocks"))
+def begin_without_block() -> bool:
+    """True if a request counts as one with scratch blocks after a step in which it needed no new block."""
+    return True
+
+
+@rule("VL-STATE-NEED.BEGUN.BLOCK", Role.MEMORY, groups("MambaManager.allocate_new_blocks", "0.27.1"))
+def begin_with_block() -> bool:
+    """True if a request counts as one with scratch blocks after a step in which it needed no new block: it does not."""
+    return False
+
+
 @rule("VL-STATE-WAIT", Role.CONSULT, groups("MambaManager cached_blocks_this_step", spec="V-MAM-6"))
 def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
     """True if a request can start now. A request whose state is computed in this very step waits for the next one.
@@ -227,6 +239,33 @@ def state_tail_own(ask: StateTail) -> bool:
     """True under the conditions of `VL-STATE-TAIL.END`, but the last hash is one earlier only for the group of the
     drafter's layers."""
     return state_tail_end(ask._replace(latest_prompt_hash_boundary=ask.own_hash_boundary))
+
+
+@rule("VL-STATE-TAIL.LENGTH", Role.PLAN, scheduler("_mamba_block_aligned_split tail_boundary", spec="V-MAM-7"))
+def tail_length(end: int, whole: int) -> int:
+    """Return the length [tokens] at which a prompt can resume inside a block: its last boundary of a hash (``whole``),
+    or with the drop and with lookahead hashes the one before (``end``)."""
+    return end
+
+
+@rule("VL-STATE-TAIL.LENGTH.WHOLE", Role.PLAN,
+      scheduler("_mamba_block_aligned_split tail_boundary", "0.29.0", spec="V-MAM-7"))
+def tail_length_whole(end: int, whole: int) -> int:
+    """Return the length [tokens] at which a prompt can resume inside a block: its last boundary of a hash, although a
+    lookup with the drop does not find it."""
+    return whole
+
+
+@rule("VL-STATE-RETIRE", Role.REMOVE, groups("MambaManager._remove_blocks_in_range"))
+def retire_behind_gaps(is_gap: bool) -> bool:
+    """True if a state further left is freed, too. ``is_gap``: this column holds none."""
+    return True
+
+
+@rule("VL-STATE-RETIRE.RUN", Role.REMOVE, groups("SingleTypeKVCacheManager._remove_blocks_in_range", "0.29.0"))
+def retire_run(is_gap: bool) -> bool:
+    """True if a state further left is freed, too: not behind a column without a state."""
+    return not is_gap
 
 
 @rule("VL-STATE-TAIL.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from cachesim.base.errors import NotInBuild
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
@@ -195,7 +196,10 @@ class ModelRunner:
         self.log.spend(tokens, passes, exact)
 
     def _execute(self, chunks: Sequence[ScheduledChunk], scheduler_output: SchedulerOutput, model: Model) -> None:
-        """Evaluate the tokens of a step."""
+        """Evaluate the tokens of a step. Raise NotInBuild for drafts with too few rows."""
+        if any(chunk.n <= len(chunk.draft_token_ids) for chunk in chunks):
+            raise NotInBuild("a step has fewer rows than the drafts of a resumed request need; what the worker of this "
+                             "release computes then is not modelled", hint="a prefix_match_unit of 0")  # fmt: skip
         self.log.emit(Decoded(scheduler_output.total_num_scheduled_tokens))
         self.kv_caches.change(scheduler_output.new_block_ids_to_zero, scheduler_output.kv_cache_block_copies)
         for chunk in chunks:

@@ -52,10 +52,10 @@ def prefix_caching(rules, attention):
     return found
 
 
-def mamba_cache_mode(rules, given, caching):
+def mamba_cache_mode(rules, given, caching, has_kernel):
     """Return where states are kept."""
-    return resolved(rules, parse("GA"), {"mamba_cache_mode": given, "enable_prefix_caching": caching})[
-        "mamba_cache_mode"]
+    model = parse("SA" if has_kernel else "GA")
+    return resolved(rules, model, {"mamba_cache_mode": given, "enable_prefix_caching": caching})["mamba_cache_mode"]
 
 
 def default(rules, name):

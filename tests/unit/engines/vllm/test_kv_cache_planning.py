@@ -97,7 +97,7 @@ def test_a_model_has_these_groups_and_sizes(model, flags, groups, kinds, wanted)
 
 
 def test_states_of_every_block_or_without_a_mode_do_not_end_with_chunks():
-    every = config("GA", V0_31_0, mamba_cache_mode="all")
+    every = config("SA", V0_31_0, mamba_cache_mode="all")
     assert [one.align for one in every.kv_cache_groups] == [F, F] and not every.need_mamba_block_aligned_split
     plain = get_kv_cache_config(V0_33_0, options({}), parse("GA"))        # before the server chose a mode
     assert [one.align for one in plain.kv_cache_groups] == [F, F] and not plain.need_mamba_block_aligned_split

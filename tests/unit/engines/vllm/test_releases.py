@@ -20,13 +20,14 @@ CHANGES = [
 
 @pytest.mark.parametrize("scenario, request_number, release, field, was, now", CHANGES)
 def test_bisect_names_the_release_and_the_rule(scenario, request_number, release, field, was, now):
-    turn, = bisect(load(named(scenario)), ENGINE)[request_number].turns
-    assert turn.new == f"vllm@{release}" and (turn.was.cache_n, turn.now.cache_n) == (was, now)
+    turns = bisect(load(named(scenario)), ENGINE)[request_number].turns
+    turn, = [turn for turn in turns if turn.new == f"vllm@{release}"]
+    assert (turn.was.cache_n, turn.now.cache_n) == (was, now)
     assert [[change.field for change in cause.changes] for cause in turn.causes] == [[field]]
 
 
 def test_a_release_is_in_force_from_its_day():
-    assert [in_force(ENGINE, name) for name in ENGINE.line[:4]] == [
+    assert [in_force(ENGINE, f"vllm@0.{minor}.0") for minor in (30, 31, 32, 33)] == [
         ("2026-09-22+",), ("2026-10-05+",), ("2026-10-18+",), ("2026-11-02+",)]  # fmt: skip
 
 
@@ -38,6 +39,6 @@ def test_a_day_names_the_last_release(name, profile):
 
 
 def test_bisect_leaves_out_releases_for_which_an_option_is_not_simulated():
-    turn, *_ = bisect(load(named("vllm-34587-mode-all-chunk-inside-block")), ENGINE)[0].turns
-    assert None in (turn.was, turn.now)
+    turns = bisect(load(named("vllm-34587-mode-all-chunk-inside-block")), ENGINE)[0].turns
+    turn, = [turn for turn in turns if None in (turn.was, turn.now)]
     assert [[change.field for change in cause.changes] for cause in turn.causes] == [["states_align"]]

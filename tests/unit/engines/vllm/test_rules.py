@@ -15,7 +15,14 @@ from cachesim.engines.vllm.rules.blocks import (
     PublicationMask,
     PublishableBlocks,
 )
-from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation, WaitingQueue
+from cachesim.engines.vllm.rules.schedule import (
+    ChunkSplit,
+    Drafter,
+    DraftPadding,
+    PaddedRequest,
+    Speculation,
+    WaitingQueue,
+)
 from cachesim.engines.vllm.rules.sources import file
 
 NEED = BlockNeed(
@@ -50,10 +57,12 @@ PAD = DraftPadding(
     num_new_tokens=1,
     num_spec_tokens=2,
     prefill_scheduled=False,
-    has_computed_tokens=True,
+    num_computed_tokens=5,
+    has_running_reqs=False,
     fits_model_len=True,
     max_num_scheduled_tokens=3,
 )
+PADDED = PaddedRequest(num_new_tokens=3, num_computed_tokens=5, token_budget=3, max_model_len=8)
 CHUNK = ChunkSplit(
     start=0,
     end=20,
@@ -81,7 +90,8 @@ F, T = False, True
     (blocks.hash_block_tokens(-1, (5, 6), "a", "s"), (-1, "a", "s", 5, 6)),
     (blocks.hash_block_tokens(0, (5, 6), "", "s"), (0, "", "", 5, 6)),
     (blocks.evict(3, 16).value, 3), (blocks.evict(3, 16).because, {"tokens": 16}), (blocks.free_side(T), "back"),
-    (blocks.free_side(F), "front"),
+    (blocks.free_side(F), "front"), (blocks.free_side_uncached(F), "front"),
+    (blocks.free_side_uncached_back(F), "back"),
     (blocks.admission_cap(Admission("swa", 8, 9, 100, 4)), 5),
     (blocks.admission_cap(Admission("swa", 8, 10, 100, 4)), 6),
     (blocks.admission_cap(Admission("swa", 8, 99, 16, 4)), 5),
@@ -150,6 +160,7 @@ def test_blocks_that_a_group_publishes(change, window, states):
 @pytest.mark.parametrize(("found", "value"), [
     (blocks.boundaries(40, 8, F), [39]), (blocks.boundaries(40, 8, T), [24, 32]), (blocks.boundaries(41, 8, T), [32]),
     (blocks.boundaries(7, 8, T), [0]),
+    (blocks.boundary_of_prompt(40, 8, T), [39]), (blocks.mask_by_hits(8, 24), 8), (blocks.mask_by_step(8, 24), 24),
     (blocks.junction_ends(24, 8, T), [24, 16]), (blocks.junction_ends(24, 8, F), [24]),
     (blocks.junction_only(24, 8, T), [24]),
     (blocks.partial_rows(17, 4, 9, F), 16), (blocks.partial_rows(16, 4, 9, F), 12),
@@ -172,6 +183,13 @@ def test_lengths_at_which_blocks_are_found(found, value):
     (schedule.partial_hits([8], [4], 4, F), T), (schedule.partial_hits([4], [4], 4, F), F),
     (schedule.partial_hits([4], [4], 4, T), T), (schedule.partial_hits([8], [8], 4, F), F),
     (schedule.partial_hits([], [], 4, T), F), (schedule.partial_hits([8, 4], [], 4, F), T),
+    (schedule.partial_hits_alone([8], [4], 4, F), T), (schedule.partial_hits_alone([8], [4], 4, T), F),
+    (schedule.partial_hits_any([8], [8], 4, F), T), (schedule.partial_hits_any([4], [8], 4, F), F),
+    (schedule.hash_beside_states([8, 8], 4), T), (schedule.hash_beside_smallest([8, 8], 4), F),
+    (schedule.hash_beside_smallest([4], 4), T),
+    (schedule.step_back(F), T), (schedule.step_back_if_scheduled(F), F), (schedule.step_back_if_scheduled(T), T),
+    (schedule.stop_for_partial_hits(T, F), T), (schedule.stop_for_partial_hits(F, T), F),
+    (schedule.stop_for_finer_hashes(F, T), T), (schedule.stop_for_finer_hashes(T, F), F),
     (schedule.prefill_cap(9, 1), 0), (schedule.prefill_cap(9, 2), 9), (schedule.prefill_cap_always(9, 1), 9),
     (schedule.preempt("fcfs", [(9, 1), (0, 2)], 3, 1).value, 1),
     (schedule.preempt("fcfs", [(9, 1), (0, 2)], 3, 1).because, {"running": 2, "needed": 3, "free": 1}),
@@ -185,7 +203,14 @@ def test_lengths_at_which_blocks_are_found(found, value):
     (schedule.pad_drafts(PAD), T), (schedule.pad_drafts(PAD._replace(num_spec_tokens=0)), F),
     (schedule.pad_drafts(PAD._replace(num_new_tokens=2)), F),
     (schedule.pad_drafts(PAD._replace(prefill_scheduled=T)), F),
-    (schedule.pad_drafts(PAD._replace(has_computed_tokens=F)), F),
+    (schedule.pad_drafts(PAD._replace(num_computed_tokens=0)), F),
+    (schedule.pad_drafts(PAD._replace(num_computed_tokens=0, has_running_reqs=T)), T),
+    (schedule.pad_drafts_beside(PAD), F), (schedule.pad_drafts_beside(PAD._replace(has_running_reqs=T)), T),
+    (schedule.pad_any(PAD._replace(has_running_reqs=T, fits_model_len=F)), T),
+    (schedule.padded_fits(PADDED), T), (schedule.padded_fits(PADDED._replace(token_budget=2)), F),
+    (schedule.padded_fits(PADDED._replace(max_model_len=7)), T),
+    (schedule.padded_fits_length(PADDED), T), (schedule.padded_fits_length(PADDED._replace(max_model_len=7)), F),
+    (schedule.padded_fits_length(PADDED._replace(token_budget=2)), F),
     (schedule.pad_drafts(PAD._replace(fits_model_len=F)), F),
     (schedule.pad_fitting_drafts(PAD), T), (schedule.pad_fitting_drafts(PAD._replace(max_num_scheduled_tokens=2)), F),
     (schedule.pad_fitting_drafts(PAD._replace(fits_model_len=F)), F),

@@ -215,7 +215,7 @@ def test_a_server_has_work_until_its_transfers_end():
 
 @pytest.mark.parametrize(("groups", "mode", "told"), [
     ("A", {"kv_groups": "R6/4"}, "reference windows"),
-    ("GA", {"mamba_cache_mode": "all", "speculative_method": "ngram", "num_speculative_tokens": 1,
+    ("SA", {"mamba_cache_mode": "all", "speculative_method": "ngram", "num_speculative_tokens": 1,
             "async_scheduling": False}, "states of drafts with mamba_cache_mode all"),
 ])  # fmt: skip
 def test_what_the_model_does_not_compute_starts_without_it_only(groups, mode, told):
@@ -234,7 +234,8 @@ def test_reference_windows_are_not_computed(groups):
 
 
 @pytest.mark.parametrize(("model", "mode", "drafts", "refused"), [
-    ("GA", "all", 2, True), ("GA", "align", 2, False), ("GA", "all", 0, False), ("A", "all", 2, False)])
+    ("SA", "all", 2, True), ("SA", "align", 2, False), ("SA", "all", 0, False), ("A", "all", 2, False),
+    ("GA", "all", 2, False)])
 def test_drafts_with_a_state_for_every_block_are_not_computed(model, mode, drafts, refused):
     options = {"mamba_cache_mode": mode, "num_speculative_tokens": drafts,
                "speculative_method": "ngram" if drafts else ""}  # fmt: skip

@@ -26,7 +26,10 @@ def server():
     return made
 
 
-@pytest.mark.parametrize("profile", ENGINE.profiles)
+OFFLOADING = [name for name, rules in ENGINE.profiles.items() if "num_cpu_chunks" not in rules.absent]
+
+
+@pytest.mark.parametrize("profile", OFFLOADING)
 def test_cpu_memory_follows_the_options_and_the_rules_of_the_release(profile):
     options = {"block_size": 4, "num_gpu_blocks": 12, "num_cpu_chunks": 16, "blocks_per_chunk": 2, "store_threshold": 3,
                "eviction_policy": "arc"}  # fmt: skip

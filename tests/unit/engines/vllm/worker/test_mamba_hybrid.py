@@ -32,7 +32,7 @@ def test_a_state_inside_a_chunk_is_kept_on_the_grid_of_the_kernels(flags, part, 
 ])  # fmt: skip
 def test_a_state_at_the_end_of_every_block_is_kept_inside_a_chunk(start, end, lengths):
     options = {"block_size": 8, "mamba_cache_mode": "all", "max_num_batched_tokens": 32}
-    states = ENGINE.start("vllm@0.31.0", "GA", options, "none").model_runner.mamba
+    states = ENGINE.start("vllm@0.31.0", "SA", options, "none").model_runner.mamba
     assert [*states.compute_mamba_prefill_checkpoints(chunk(worker_request(), start, end))] == lengths
 
 
