@@ -41,7 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     if not files:
         complain(f"nothing graded: no recordings in {args.traces}")
         return exits.NOTHING
-    files += [file for folder in OWN for file in files_in(folder, ".json") if args.engine in (None, recorded_engine(file))]
+    files += [file for folder in OWN for file in files_in(folder, ".json")
+              if args.engine in (None, recorded_engine(file))]  # fmt: skip
     own = [args.engine] if args.engine else list(BUILTIN)
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
     found = _recorded(surveys, args.traces, args.jobs)
