@@ -22,7 +22,9 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
-OURS = "vllm_offload"        # not chosen: ``python -m tests.peers.vllm_compare --offload --record`` wrote it
+OURS = ("vllm_offload", *(f"vllm_releases/{release}" for release in (
+    "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0")))  # fmt: skip
+"""Not chosen: ``python -m tests.peers.vllm_compare --record`` wrote them."""
 ODD = ("llama_cpp_odd",)     # every workload, every field of its requests, and every kind of event
 OTHERS = ("ik_llama", "llama_cpp_b11549", "llama_cpp_new_memories")
 """Models, kinds of events and wrong answers, but not every workload."""
