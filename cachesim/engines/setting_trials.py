@@ -15,7 +15,7 @@ from typing import AbstractSet, Any, Callable, Iterator, Mapping, NamedTuple, Se
 from cachesim.engines.capabilities import Capacity, Flag, Manual, Option, ServerLoad
 from cachesim.engines.shared.advice import tries_of
 
-PROBES = 3               # parts of a range of sizes at whose ends smaller sufficient sizes are looked for
+PROBES = 2               # parts of a range of sizes at whose ends smaller sufficient sizes are looked for
 
 
 class SettingRole(StrEnum):

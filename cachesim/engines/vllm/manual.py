@@ -143,7 +143,7 @@ def _no_drafts(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
         yield {"speculative_method": "", "num_speculative_tokens": 0}
 
 
-LEAST_BLOCKS = 1024        # blocks that are tried at least
+LEAST_BLOCKS = 256         # blocks that are tried at least
 _GROUP_BLOCK = re.compile(r"/(\d+)")
 CAPACITIES = (
     Capacity("num_gpu_blocks", _blocks),
