@@ -494,6 +494,7 @@ CHART = "image:\n  repository: vllm/vllm-openai\n  tag: v0.31.0\nargs:\n  - --mo
     ("docker run vllm/vllm-openai:latest --model M", "vllm@0.33.0", True),
     (f"docker run lmsysorg/sglang:v0.5.9 {SGLANG}", "sglang@0.5.9", False),
     (f"docker run lmsysorg/sglang:v0.5.22-cu130 {SGLANG}", "sglang@0.5.22", False),
+    (f"docker run lmsysorg/sglang:v0.5.24-cu130 {SGLANG}", "sglang@0.5.23", True),
     ("docker run ghcr.io/ggml-org/llama.cpp:server-cuda-b11549 -m M", "llama_cpp@b11549", False),
     ("docker run ghcr.io/ggml-org/llama.cpp:server-b9713 -m M", "llama_cpp@b9713", False),
     ("pip install vllm==0.32.0\nvllm serve M", "vllm@0.32.0", False),
