@@ -138,7 +138,7 @@ class _SettingSearch:
         """Return the settings that suffice, alone or together."""
         found: list[SettingCure] = []
         for trial in setting_trials(self.engine.manual, self.settings, load_of_steps(self.scenario.steps)):
-            if not trial.is_reset and any(map(self._is_cause, found)):
+            if not trial.is_reset and any(self._is_all(one) or self._is_cause(one) for one in found):
                 break
             if not trial.is_reset and not self._can_matter(trial):
                 continue

@@ -29,7 +29,7 @@ def settings_data(found: DecidingSetting | None, run: Run, rule: DecidingRule | 
         "what": found.what,
         "reused": found.reused,
         "reusable": found.reusable,
-        "leads": _leads(found, given, rule),
+        "leads": _leads(found, rule),
         "cures": [_cure_data(one, manual, now, given) for one in found.cures],
         "together": None if found.together is None else _cure_data(found.together, manual, now, given),
         "tried": found.tried,
@@ -38,13 +38,13 @@ def settings_data(found: DecidingSetting | None, run: Run, rule: DecidingRule | 
     }
 
 
-def _leads(found: DecidingSetting, given: Mapping[str, Option], rule: DecidingRule | None) -> bool:
+def _leads(found: DecidingSetting, rule: DecidingRule | None) -> bool:
     """True if the settings are named before a rule."""
     if rule is None or not rule.cures or rule.what is not found.what or found.best is None:
         return True
     if rule.what is FailureKind.LOSS and found.best.cache_n != rule.cures[0].cache_n:
         return found.best.cache_n > rule.cures[0].cache_n
-    return not given.keys().isdisjoint(found.best.options)
+    return found.best.trial.is_reset
 
 
 def _cure_data(cure: SettingCure, manual: Manual, now: Mapping[str, Option], given: Mapping[str, Option]) -> Data:
@@ -104,7 +104,7 @@ def _decided(
 ) -> str:
     """Return the values that were given and their verdict, "" if none of them was given."""
     own = {name: now[name] for name in cure.options if name in given}
-    if not own:
+    if not own or not cure.trial.is_reset:
         return ""
     names = [options_text({name: value}, manual) for name, value in own.items()]
     names += [cure.with_rule.old] if cure.with_rule is not None else []
