@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from functools import cache
 from pathlib import Path
 
 from cachesim.pages.site.source_page import plain
@@ -14,15 +13,13 @@ ROOT = Path(__file__).resolve().parents[3]
 _THREAD = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)#(?P<number>\d+)")
 
 
-@cache
-def repository() -> str:
-    """Return the address of the project's repository, from ``pyproject.toml``."""
-    return str(tomllib.loads(document("pyproject.toml"))["project"]["urls"]["Repository"])
-
-
 def document(path: str) -> str:
     """Return the text of a document of the repository. ``path``: from its root."""
     return (ROOT / path).read_text("utf-8")
+
+
+REPOSITORY = str(tomllib.loads(document("pyproject.toml"))["project"]["urls"]["Repository"])
+"""Address of the project's repository."""
 
 
 def copy_file(path: str, place: Path) -> None:
@@ -33,7 +30,7 @@ def copy_file(path: str, place: Path) -> None:
 
 def file_link(path: str) -> str:
     """Return the address of a file of the repository. ``path``: from its root."""
-    return f"{repository()}/blob/main/{path}"
+    return f"{REPOSITORY}/blob/main/{path}"
 
 
 def web_source(source: str) -> str:

@@ -3,14 +3,19 @@ under which the request evaluates fewer tokens. Each is verified by a run of the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of
+from cachesim.engines.setting_trials import sufficient_size
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.scenarios.known_repairs import repair_by
+from cachesim.scenarios.option_checks import in_force
+from cachesim.scenarios.server_settings import server_options
 from cachesim.tools.advise.case_facts import NOTHING_KNOWN, CaseFacts
 from cachesim.tools.advise.setup_changes import (
     ChangeKind,
@@ -54,19 +59,47 @@ def cures(
     runs = runs or TrialRuns()
     base = runs.judged(case).outcome
     best: dict[ChangeKind, tuple[SetupChange, int]] = {}
+    left = tries - 1
     for change in islice((one for one in _changes(case, causes) if facts.allows(one, case)), tries - 1):
+        left -= 1
         if change.kind is ChangeKind.PROPOSAL and best:
             break                                    # a flag or a build that can be had is enough
         limit = best[change.kind][1] if change.kind in best else base.each[worst.step]
         evaluated = _evaluated(case, change, base, worst.step, limit, runs)
         if evaluated < limit and (change.kind is ChangeKind.FLAG or change.kind not in best):
             best[change.kind] = change, evaluated
+    if ChangeKind.FLAG in best:
+        change, evaluated = best[ChangeKind.FLAG]
+        best[ChangeKind.FLAG] = _with_smallest_size(case, change, base, worst.step, evaluated, runs, left), evaluated
     engine = engine_of(found.profile)
     return [{
         "causes": causes, "request": worst.step, "slot": worst.logged.slot, "task": worst.logged.task,
         "kind": kind.name.lower(), "change": _text(change, engine), "evaluated": evaluated,
         "before": base.each[worst.step], "rests_on": list(facts.conditions(change, case)),
     } for kind, (change, evaluated) in sorted(best.items())]  # fmt: skip
+
+
+def _with_smallest_size(
+    case: Setup, change: SetupChange, base: TrialOutcome, step: int, evaluated: int, runs: TrialRuns, left: int
+) -> SetupChange:
+    """Return a change of a size with the smallest value that was found under which a request evaluates as few tokens.
+    Any other change is returned as it is, and that of a size in bytes if the sizes of the model are not known.
+    ``left``: runs at most."""
+    capacity = change.capacity
+    if capacity is None or (capacity.counts_bytes and not split_sizes(case.scenario.model)[1]):
+        return change
+    now = int(in_force(server_options(case.scenario), case.profile)[capacity.name])
+
+    def of(size: int) -> SetupChange:
+        return replace(change, options={**change.options, capacity.name: size})
+
+    tried: list[int] = []
+
+    def is_enough(size: int) -> bool:
+        tried.append(size)
+        return len(tried) <= left and _evaluated(case, of(size), base, step, evaluated + 1, runs) <= evaluated
+
+    return of(sufficient_size(now, int(change.options[capacity.name]), capacity.step, is_enough).value)
 
 
 def _concerns(said: Said, request: ReconstructedRequest) -> bool:

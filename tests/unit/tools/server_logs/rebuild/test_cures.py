@@ -66,7 +66,7 @@ def test_a_simulation_that_contradicts_the_log_has_no_cure():
 def test_the_costliest_request_is_cured():
     line = "S100.|U50>a10/S.|U.a.|V20/S.|W60"
     case = rebuilt("llama_cpp@b11549", line, ctx_checkpoints=1)
-    cured = [("flag", "--ctx-checkpoints 32", 2, 160, 60)]
+    cured = [("flag", "--ctx-checkpoints 3", 2, 160, 60)]
     assert found(case, said(task=8, lost=3), said(task=9, line=21)) == cured
     assert found(case, said(task=8, lost=[3, 900]), said(task=9, line=21, lost=4)) == cured    # the least loss counts
     assert found(case, said(task=8, lost=[None, 900]), said(task=9, line=21, lost=4)) == cured
