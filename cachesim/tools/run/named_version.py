@@ -108,13 +108,16 @@ def rules_for(engine: Engine, named: NamedVersion) -> ChosenRules | None:
 
 
 def nearest_release(engine: Engine, version: str) -> str:
-    """Return the rule set of the main branch whose version is nearest, "" if none has a version with numbers."""
+    """Return the rule set of the main branch whose version is nearest, "" if none has a version with numbers: of its two
+    neighbours in order the one that differs less."""
     wanted = _numbers(version)
     numbered = [(profile, _numbers(profile.partition("@")[2])) for profile in engine.line]
-    known = [(profile, numbers) for profile, numbers in numbered if numbers]
+    known = sorted((numbers, profile) for profile, numbers in numbered if numbers)
     if not wanted or not known:
         return ""
-    return min(known, key=lambda one: _distance(one[1], wanted))[0]
+    older = [one for one in known if one[0] <= wanted]
+    newer = [one for one in known if one[0] > wanted]
+    return min([*older[-1:], *newer[:1]], key=lambda one: _distance(one[0], wanted))[1]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
