@@ -491,6 +491,7 @@ CHART = "image:\n  repository: vllm/vllm-openai\n  tag: v0.31.0\nargs:\n  - --mo
     ("docker run -p 8000:8000 vllm/vllm-openai:v0.31.0-cu129 --model M", "vllm@0.31.0", False),
     ("docker run vllm/vllm-openai:v0.28.0 --model M", "vllm@0.28.0", False),
     ("docker run vllm/vllm-openai:v0.24.0 --model M", "vllm@0.27.0", True),
+    ("docker run vllm/vllm-openai:v0.10.2 --model M", "vllm@0.27.0", True),
     ("docker run vllm/vllm-openai:latest --model M", "vllm@0.33.0", True),
     (f"docker run lmsysorg/sglang:v0.5.9 {SGLANG}", "sglang@0.5.9", False),
     (f"docker run lmsysorg/sglang:v0.5.22-cu130 {SGLANG}", "sglang@0.5.22", False),
