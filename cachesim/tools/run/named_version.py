@@ -108,8 +108,8 @@ def rules_for(engine: Engine, named: NamedVersion) -> ChosenRules | None:
 
 
 def nearest_release(engine: Engine, version: str) -> str:
-    """Return the rule set of the main branch whose version is nearest, "" if none has a version with numbers: of its two
-    neighbours in order the one that differs less."""
+    """Return the rule set of the main branch whose version is nearest: of the two neighbours in order the one that
+    differs less. "" if none has a version with numbers."""
     wanted = _numbers(version)
     numbered = [(profile, _numbers(profile.partition("@")[2])) for profile in engine.line]
     known = sorted((numbers, profile) for profile, numbers in numbered if numbers)

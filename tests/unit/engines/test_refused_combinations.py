@@ -27,7 +27,7 @@ GRID = {"state_grid": 6, "page_size": 4}
     (VLLM, "SGA", {**OFFLOAD, "kv_groups": "S/8 S/16 A/8"}, "states in blocks of different sizes"),
     (VLLM, "A", {"kv_offloading_size": 4}, "kv_offloading_size"),
     (VLLM, "A", {"kv_groups": "R8/4"}, "reference windows"),
-    (OLDER_VLLM, "GA", MTP, "states of drafts"),
+    (OLDER_VLLM, "SA", MTP, "states of drafts"),
     (SGLANG, "W8", {}, "windows only"),
     (OLDER_SGLANG, "W8 A", HICACHE, "HiCache for windows and states"),
     (OLDER_SGLANG, "GA", HICACHE, "HiCache for windows and states"),

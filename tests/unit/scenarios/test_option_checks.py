@@ -107,7 +107,7 @@ def test_profiles_of_an_engine_are_recorded_or_builds_with_rules_of_their_own(pr
 @pytest.mark.parametrize("profile, engine, known, cause, hint", [
     ("llama_cpp@b10588", "llama_cpp", KNOWN, "unknown profile 'llama_cpp@b10588'", "llama_cpp@b10587"),
     ("llama_cpp@latest", "llama_cpp", KNOWN, "unknown profile 'llama_cpp@latest'", "the build is llama_cpp@b11549"),
-    ("sglang@0.5.22", "sglang", KNOWN, "unknown profile 'sglang@0.5.22'", "did you mean 'sglang@0.5.23'?"),
+    ("sglang@0.5.23x", "sglang", KNOWN, "unknown profile 'sglang@0.5.23x'", "did you mean 'sglang@0.5.23'?"),
     ("ik_llama@mine", "llama_cpp", None, "profile 'ik_llama@mine' is not a profile of the engine 'llama_cpp'", ""),
     ("llama_cpp", "llama_cpp", None, "profile 'llama_cpp' is not a profile of the engine 'llama_cpp'", ""),
     ("ik_llama@main", "llama_cpp", KNOWN, "profile 'ik_llama@main' is not a profile of the engine 'llama_cpp'", ""),
