@@ -69,7 +69,8 @@ class Options:
     tensor_parallel_size: int = flag(
         1, "--tensor-parallel-size", "--tp-size", "--tp", fact=True, least=1,
         help="Devices that share the heads and states of a layer.")
-    kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", fact=True, choices=(*BYTES,), help="Type of the rows: of smaller rows the pool has more.")
+    kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", fact=True, choices=(*BYTES,),
+        help="Type of the rows: of smaller rows the pool has more.")
     chunked_prefill_size: int = flag(
         2048, "--chunked-prefill-size", least=-1, tokens=True, resolved=True, governs="SG-SCHED-CHUNK",
         tries=(512, 2048, 8192),
