@@ -67,18 +67,7 @@ def _lengths(link: ChainedRequest, longest: int) -> tuple[AssumedLength, ...]:
     least = _least(request)
     if least and link.following is not None and request.end is None:
         least = max(least, link.following.logged.least("cache_n"))      # the next request reused so many tokens
-    if not 0 < least <= MOST_ASSUMED:
-        return ()
-    return (*_after_checkpoint(request, least), AssumedLength(least, ENDS, is_bounded=False))
-
-
-def _after_checkpoint(request: LoggedRequest, least: int) -> tuple[AssumedLength, ...]:
-    """Return the lengths of a prompt whose last position in the log is that of a checkpoint: servers create the last
-    one of a prompt a few tokens before its end. () if later lines show more tokens."""
-    last = max(request.created, default=0)
-    if request.end is not None or not last or least > last + 1:
-        return ()
-    return tuple(AssumedLength(last + end, MARKED, is_bounded=False) for end in (END, END + 1))
+    return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
 
 
 def _by_checkpoints(end: int, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
