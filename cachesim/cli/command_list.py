@@ -59,7 +59,7 @@ CARD = (
     ("watch", "cachesim watch server.log"),
     ("check", "cachesim check http://127.0.0.1:8080"),
     ("advise", "cachesim advise server.log"),
-    ("memory", "cachesim memory llama-3 --memory 16GiB"),
+    ("memory", "cachesim memory llama-3 --memory 32GiB"),
     ("explain", "cachesim explain 'forcing full prompt re-processing'"),
     ("lesson", "cachesim lesson 1"),
     ("run", "cachesim run S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),

@@ -112,7 +112,7 @@ def _with_strategy(rules: Rules, opts: Options, spec: Spec) -> Options:
     has_drafts = bool(opts.speculative_algorithm)
     does_overlap = rules.overlaps(opts.disable_overlap_schedule, is_chosen, is_running, has_drafts)
     if does_overlap is None:
-        raise BadInput("no_buffer needs --disable-overlap-schedule", hint=BUFFERED)
+        raise NotInBuild("no_buffer needs --disable-overlap-schedule", hint=BUFFERED)
     if is_running and opts.page_size > 1:
         raise BadInput("no_buffer needs --page-size 1", hint=BUFFERED)
     if not is_running:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say
+from cachesim.base.extras import install_command
 from cachesim.base.pool import cores
 
 
@@ -21,7 +22,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("-j", type=int, default=cores(), help="processes (default: one for each CPU)")
     args = parser.parse_args(argv)
     if find_spec("sphinx") is None or find_spec("furo") is None or find_spec("myst_parser") is None:
-        complain("the site needs Sphinx, MyST and Furo: pip install 'llm-cachesim[site]'")
+        complain(f"the site needs Sphinx, MyST and Furo: {install_command('site')}")
         return exits.BAD_INPUT
     from sphinx.cmd.build import build_main
 

@@ -105,8 +105,8 @@ def _starts(texts: Sequence[str], start: Sequence[str]) -> bool:
 
 
 def _base(text: str) -> str:
-    """Return the name of a program, without its folder, its extension and the version that a runner of packages reads
-    (``uvx vllm@0.30.0``)."""
+    """Return the name of a program, without its folder, its extension and the version behind an @, which a runner of
+    packages reads."""
     return _VERSION.sub("", _EXTENSION.sub("", re.split(r"[/\\]", text)[-1]))
 
 

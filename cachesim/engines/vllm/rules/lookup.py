@@ -253,7 +253,8 @@ def find_window(ask: GroupQuery) -> GroupMatch:
       groups("SlidingWindowManager.find_longest_cache_hit", "0.27.1", spec="V-SWA-1"))
 def find_window_whole(ask: GroupQuery) -> GroupMatch:
     """Return the match of a sliding window. The process ends if a hit may end inside one of its blocks."""
-    assert ask.alignment_tokens % ask.block_size == 0, NOT_FINE
+    if ask.alignment_tokens % ask.block_size != 0:
+        raise AssertionError(NOT_FINE)
     return find_window(ask)
 
 
