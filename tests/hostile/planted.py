@@ -72,5 +72,5 @@ PLANTS = (
     Plant("word length", "line", 1534, "time", no_limit("word length")),
     Plant("memory of a parser", "template", 386, "memory", no_bound),
     Plant("brackets of a reply", "http", 158, "traceback", no_depth),
-    Plant("texts in comments", "export", 502, "traceback", no_escape),
+    Plant("texts in comments", "export", 902, "traceback", no_escape),
 )
