@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,9 +27,13 @@ _NEW = os.O_CREAT | os.O_EXCL | _WRITES
 
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
-    """Write or replace a file atomically. Symbolic links and the mode of a replaced file are preserved. ``sync``: flush
-    to disk, so that the file survives a crash of the machine. Raise Unwritable and leave the file unchanged."""
+    """Write or replace a file atomically. Symbolic links and the mode of a replaced file are preserved. A device or a
+    pipe gets the bytes and stays what it is. ``sync``: flush to disk, so that the file survives a crash of the machine.
+    Raise Unwritable and leave the file unchanged."""
     with _errors_of(file):
+        if _takes_bytes(file):
+            _send(file, data)
+            return
         target = file.resolve()
         with _beside(target, data, sync) as temporary:
             if target.exists():
@@ -36,6 +41,23 @@ def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
             else:
                 _default_mode(temporary)
             os.replace(temporary, target)
+
+
+def _takes_bytes(file: Path) -> bool:
+    """True for a device, a pipe or a socket: a new file must not take its name."""
+    try:
+        mode = os.stat(file).st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _send(file: Path, data: bytes) -> None:
+    """Write bytes to a device or a pipe. A pipe without a reader is an error."""
+    handle = os.open(file, _WRITES | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "wb") as stream:
+        os.set_blocking(handle, True)
+        stream.write(data)
 
 
 def write_new(file: Path, data: bytes) -> bool:

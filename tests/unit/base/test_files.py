@@ -77,6 +77,27 @@ def test_a_link_stays_a_link_and_a_mode_the_mode(tmp_path):
     assert ((tmp_path / "a").read_bytes(), stat.S_IMODE((tmp_path / "a").stat().st_mode)) == (b"new", 0o640)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_gets_the_bytes_and_stays_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(BadInput, match="cannot be written"):
+        write_whole(pipe, b"without a reader")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode) and os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device")
+def test_a_full_device_is_a_one_line_error_and_stays_a_device():
+    full = Path("/dev/full")
+    with pytest.raises(BadInput, match="no space left"):
+        write_whole(full, b"text")
+    assert stat.S_ISCHR(os.stat(full).st_mode)
+
+
 def test_a_new_file_has_the_mode_of_any_other(tmp_path):
     (tmp_path / "plain").write_bytes(b"")
     write_whole(tmp_path / "whole", b"")
