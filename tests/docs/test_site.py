@@ -10,9 +10,11 @@ import pytest
 
 from cachesim.engines.registry import ENGINES, profiles
 from cachesim.pages.site.built_site import broken_links
-from cachesim.pages.site.paths import flag_path, line_path, release_path, rule_path, scenario_path
+from cachesim.pages.site.guide_pages import pictures_of
+from cachesim.pages.site.paths import flag_path, line_path, release_path, report_path, rule_path, scenario_path
 from cachesim.pages.site.scenario_pages import known_scenarios
 from cachesim.pages.site.site_sources import entries_script, site_pages
+from tests.shared import ROOT
 
 pytestmark = pytest.mark.long
 
@@ -32,14 +34,22 @@ def test_links_between_pages_lead_to_pages(pages):
     assert lost == []
 
 
-def test_every_rule_flag_line_release_and_scenario_has_a_page(pages):
+def test_every_rule_flag_line_release_scenario_and_report_has_a_page(pages):
     wanted = {scenario_path(one.id) for one in known_scenarios()} | {release_path(name) for name in profiles()}
     for name, engine in ENGINES.items():
         wanted |= {flag_path(name, flag.name) for flag in engine.manual.flags}
         wanted |= {line_path(name, kind) for kind in engine.log().meanings}
         for rules in engine.profiles.values():
             wanted |= {rule_path(value.rule) for value in rules.fields().values() if hasattr(value, "rule")}
-    assert wanted - pages.keys() == set()
+    reported = {report.entry for one in known_scenarios() for report in one.reports}
+    wanted |= {report_path(entry) for entry in reported}
+    assert reported and wanted - pages.keys() == set()
+
+
+def test_pictures_of_documents_are_found_and_exist(pages):
+    shown = pictures_of(pages["guide/start"].text) | pictures_of(pages["lessons/2-one-token"].text)
+    assert {"scenarios/pictures/read-again.svg", "scenarios/lessons/2-attention.svg"} <= shown
+    assert [picture for picture in shown if not (ROOT / picture).is_file()] == []
 
 
 def test_the_search_box_knows_every_page_but_lists(pages):

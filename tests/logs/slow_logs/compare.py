@@ -20,7 +20,6 @@ from tests.logs.slow_logs.true_causes import (
 
 COUNTS = ("reused", "evaluated")
 NUMBERS = {"prompt": "prompt", "reused": "reused", "evaluated": "evaluated", "generated": "generated", "end": "end"}
-BUILD = 11549
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 TRACE_FLAG = "-lv 4"
 TRACE_LINES = ("memory_seq_rm", "created context checkpoint", "checking sim", "cache state:")
@@ -92,7 +91,7 @@ def _why_false(log: RecordedLog, claim: Claim) -> str:
     if claim.part == "option":
         return _why_option_is_false(log, claim)
     if claim.part == "build":
-        return "" if _contains(claim.value, BUILD) else f"the build is {BUILD}"
+        return "" if _contains(claim.value, log.build) else f"the build is {log.build}"
     if claim.part == "memory":
         return "" if log.memory == "attention" or claim.value != "any" else f"the memory is {log.memory}"
     if claim.part == "sum":

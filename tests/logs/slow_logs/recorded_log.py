@@ -19,15 +19,20 @@ Truth = Mapping[str, Any]
 """Truth of a request; the README of the logs names its keys."""
 
 
+RECORDED_BUILD = 11549
+
+
 @dataclass(frozen=True)
 class RecordedLog:
-    """A log with its truth. ``requests``: truths by task."""
+    """A log with its truth. ``requests``: truths by task; ``build``: that of the server, which recordings without one
+    made with the newest wheel of their time."""
 
     name: str
     lines: Sequence[str]
     memory: str
     flags: Sequence[str]
     requests: Mapping[int, Truth]
+    build: int = RECORDED_BUILD
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -68,6 +73,7 @@ def read_recorded(file: Path) -> RecordedLog:
         memory=data["memory"],
         flags=data["flags"],
         requests={truth["task"]: truth for truth in data["requests"]},
+        build=data.get("build", RECORDED_BUILD),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Callable, Mapping
 
 from tests.logs.slow_logs.recorded_log import RecordedLog, Truth
@@ -12,6 +13,14 @@ FEW = 10                    # a prompt shares a beginning only if it is less tha
 NEAR_END = 16               # tokens that a template puts at the end of a prompt
 NO_LOAD = 0.5               # the prompt cache is not asked if a prompt keeps more than this share of the slot
 CUT_ANYWHERE = "attention"
+EARLIER = {
+    "checkpoint-erased": "erased invalidated context checkpoint",
+    "checkpoint-evicted": "erasing old context checkpoint",
+    "checkpoint-too-close": "erasing context checkpoint too close",
+}
+"""Causes in earlier requests, with the words of their lines. The lost restore point may have had only a part of the
+common prefix."""
+_LENGTH = re.compile(r"\bn_tokens = (\d+)")
 
 
 def may_load(log: RecordedLog, truth: Truth) -> bool:
@@ -68,10 +77,20 @@ def why_cause_is_false(log: RecordedLog, truth: Truth | None, claim: Claim) -> s
     if not judge(log, truth):
         return f"reused {truth['reused']}, common {truth['common_slot']}, held {truth['slot_held']}, " \
                f"prompt {truth['prompt']}: {truth['what']}"  # fmt: skip
-    is_part = claim.name in EARLIER and claim.low is not None and claim.low <= max(losses(log, truth))
-    if claim.low is not None and not is_part and not any(map(claim.contains, losses(log, truth))):
-        return f"lost is {' or '.join(map(str, sorted(losses(log, truth))))}"
+    possible = losses(log, truth)
+    if claim.name in EARLIER:
+        possible = possible | parts(log, truth, EARLIER[claim.name])
+    if claim.low is not None and not any(map(claim.contains, possible)):
+        return f"lost is {' or '.join(map(str, sorted(possible)))}"
     return ""
+
+
+def parts(log: RecordedLog, truth: Truth, words: str) -> set[int]:
+    """Return the parts of the losses that single checkpoints explain: the tokens between the reused ones and the end of
+    each checkpoint within a common prefix that a line with these words removed."""
+    removed = {int(found[1]) for line in log.lines if words in line and (found := _LENGTH.search(line))}
+    longest = max(common for common, _ in compared_prefixes(log, truth))
+    return {length - truth["reused"] for length in removed if truth["reused"] < length <= longest}
 
 
 def _is_identical(log: RecordedLog, truth: Truth) -> bool:
@@ -113,17 +132,13 @@ def _logged(words: str) -> Callable[[RecordedLog, Truth], bool]:
     return judge
 
 
-EARLIER = frozenset({"checkpoint-erased", "checkpoint-evicted", "checkpoint-too-close"})
-"""Causes in earlier requests: the restore point that was lost may have had only a part of the common prefix."""
 CAUSES: Mapping[str, Callable[[RecordedLog, Truth], bool]] = {
     "identical-prompt": _is_identical,
     "edited-prompt": _is_edited,
     "lost-prefix": _lost_beginning,
     "no-checkpoint": _without_checkpoint,
     "checkpoint-too-late": _restored_too_early,
-    "checkpoint-erased": _logged("erased invalidated context checkpoint"),
-    "checkpoint-evicted": _logged("erasing old context checkpoint"),
-    "checkpoint-too-close": _logged("erasing context checkpoint too close"),
+    **{name: _logged(words) for name, words in EARLIER.items()},
 }  # fmt: skip
 
 

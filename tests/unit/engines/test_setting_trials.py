@@ -35,6 +35,11 @@ def test_of_other_sizes_the_result_suffices_and_the_next_smaller_one_does_not(en
     assert found.value in enough | {100} and found.below == found.value - 1 and found.below not in enough
 
 
+def test_a_sufficient_size_below_others_that_fail_is_found_where_sizes_are_probed():
+    found = sufficient_size(0, 100, 1, lambda size: 45 <= size <= 55)
+    assert (found.value, found.below) == (45, 44)
+
+
 @pytest.mark.parametrize(("engine", "options", "first"), [
     ("llama_cpp", {"ctx_checkpoints": 0}, {"ctx_checkpoints": 256}),
     ("ik_llama", {"cache_ram_similarity": 0.1}, {"cache_ram_similarity": 0.5}),

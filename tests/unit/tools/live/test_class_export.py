@@ -40,6 +40,13 @@ def test_an_issue_has_the_loss_and_the_test_that_fails_on_it(capsys):
     assert [row[3] for row in requests_of(program)] == [0, 40, 48]
 
 
+@pytest.mark.parametrize(("given", "said"), [("0", "0"), ("-1", "None"), ("32", "32")])
+def test_a_program_has_the_retention_interval_of_its_case(given, said, capsys):
+    words = f"{CASE} --set prefix_cache_retention_interval={given} --to pytest -p vllm@0.33.0"
+    code, program, _ = export(words, capsys)
+    assert code == 0 and f"RETENTION = {said} " in program
+
+
 @pytest.mark.parametrize("case", [
     "A40>a8/A.a.B20 --to issue -p vllm --model A",                                    # loses nothing
     "A40>a8/A.a.B20{lora=a} --to pytest -p vllm --model A",

@@ -72,6 +72,14 @@ def test_the_costliest_request_is_cured():
     assert found(case, said(task=8, lost=[None, 900]), said(task=9, line=21, lost=4)) == cured
 
 
+def test_a_smaller_size_is_sought_only_in_the_runs_that_are_left(monkeypatch):
+    """The prompts of the log have 490 tokens: the log and one flag are run."""
+    line = "S100.|U50>a10/S.|U.a.|V20/S.|W60"
+    case = rebuilt("llama_cpp@b11549", line, ctx_checkpoints=1)
+    monkeypatch.setattr(module, "TOKENS", 2 * 490)
+    assert found(case, said(task=8, lost=3), said(task=9, line=21)) == [("flag", "--ctx-checkpoints 256", 2, 160, 60)]
+
+
 @pytest.mark.parametrize(("tokens", "kinds"), [(590, []), (885, ["flag"]), (2655, ["flag", "build"])])
 def test_the_work_is_limited_to_whole_runs(monkeypatch, tokens, kinds):
     """The prompts of the log have 295 tokens. The log itself is run first, then flags, then builds, oldest first."""
