@@ -26,7 +26,7 @@ INDEX = "rules/index"
 def rule_pages(scenarios: Mapping[str, str]) -> Iterator[SourcePage]:
     """Yield a page per rule of every engine, and their list. ``scenarios``: titles by id."""
     every = tables()
-    used = {engine: _rules_of(engine, fields) for engine, fields in every.items()}
+    used = {engine: _rules_of(fields) for engine, fields in every.items()}
     for engine, names in used.items():
         for name in names:
             data = rule_data(name, RULES[name], {engine: every[engine]})
@@ -34,9 +34,8 @@ def rule_pages(scenarios: Mapping[str, str]) -> Iterator[SourcePage]:
     yield SourcePage(INDEX, _index(used), is_listed=True)
 
 
-def _rules_of(engine: str, fields: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _rules_of(fields: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the ids of the rules of an engine's rule sets, in alphabetical order."""
-    del engine
     found = {str(getattr(rule, "rule", "")) for rules in fields.values() for rule in rules.values()}
     return sorted(name for name in found if name in RULES)
 

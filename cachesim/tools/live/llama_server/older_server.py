@@ -8,13 +8,11 @@ server-context.cpp, SERVER_TASK_TYPE_METRICS (b7376 to b9873).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
-from cachesim.base.errors import BadInput
-from cachesim.base.http_client import ConnectionLost
 from cachesim.engines.llama_cpp.log_events import ENDING_TOKEN, IDLE, SLOTS_REPORT, Entry, numbers_of
 from cachesim.tools.live.llama_server.client import GREEDY
-from cachesim.tools.live.llama_server.process import Logbook, ServerEnded
+from cachesim.tools.live.llama_server.process import Logbook
 from cachesim.tools.live.llama_server.server import IDLE_WITHIN, LlamaServer, ServerStart
 
 
@@ -37,16 +35,6 @@ class OlderServer(LlamaServer):
     def _read_facts(self) -> dict[str, Any]:
         return {**super()._read_facts(), "n_slots": self.n_slots}
 
-    def _slots(self) -> list[Mapping[str, Any]]:
-        """Return the slots that the server reports. Raise Ended, and BadInput for another reply."""
-        try:
-            reply = self.client.get("/slots")
-        except ConnectionLost:
-            raise ServerEnded(self.died()) from None
-        if reply.status != 200 or not isinstance(reply.body, list):
-            raise BadInput("the server does not report its slots", file=self.process.url)
-        return [slot for slot in reply.body if isinstance(slot, Mapping)]
-
     def settled(self) -> list[Entry]:
         """Wait until no slot works; return the messages since the last call. Raise Ended and Stuck.
 
@@ -59,7 +47,7 @@ class OlderServer(LlamaServer):
             nonlocal asked, is_idle
             self.listen()
             if not is_idle:
-                slots = self._slots()
+                slots = self.reported_slots()
                 asked += 1
                 self.n_slots = len(slots)
                 is_idle = not any(slot.get("is_processing") for slot in slots)

@@ -6,12 +6,9 @@ loop answers `/slots` after all requests that were sent before.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from typing import Any, Callable
 
-from cachesim.base.errors import BadInput
-from cachesim.base.http_client import ConnectionLost
 from cachesim.engines.llama_cpp.log_events import Entry
-from cachesim.tools.live.llama_server.process import ServerEnded
 from cachesim.tools.live.llama_server.server import IDLE_WITHIN, LlamaServer
 
 
@@ -21,7 +18,7 @@ class QuietServer(LlamaServer):
     is_logged = False
 
     def _read_facts(self) -> dict[str, Any]:
-        return {"n_slots": len(self._slots())}
+        return {"n_slots": len(self.reported_slots())}
 
     def listen(self) -> None:
         """Do nothing: the log is not read."""
@@ -35,23 +32,13 @@ class QuietServer(LlamaServer):
 
     def settled(self) -> list[Entry]:
         """Wait until no slot works; return no messages. Raise Ended."""
-        self.process.wait(lambda: not any(slot.get("is_processing") for slot in self._slots()), IDLE_WITHIN,
+        self.process.wait(lambda: not any(slot.get("is_processing") for slot in self.reported_slots()), IDLE_WITHIN,
                           "finishing the pending work")  # fmt: skip
         return []
 
     def ear(self, texts: tuple[str, ...]) -> Callable[[], None]:
         """Return a function that waits until a slot works. It raises Ended."""
         def works() -> bool:
-            return any(slot.get("is_processing") for slot in self._slots())
+            return any(slot.get("is_processing") for slot in self.reported_slots())
 
         return lambda: self.process.wait(works, IDLE_WITHIN, "starting a request")
-
-    def _slots(self) -> list[Mapping[str, Any]]:
-        """Return the slots that the server reports. Raise Ended, and BadInput for another reply."""
-        try:
-            reply = self.client.get("/slots")
-        except ConnectionLost:
-            raise ServerEnded(self.died()) from None
-        if reply.status != 200 or not isinstance(reply.body, list):
-            raise BadInput("the server does not report its slots", file=self.process.url)
-        return [slot for slot in reply.body if isinstance(slot, Mapping)]

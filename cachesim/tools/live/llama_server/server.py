@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.base.http_client import ConnectionLost
@@ -244,6 +244,16 @@ class LlamaServer(StoppedAtEnd):
             return any(says(entry, texts) for entry in self.said[before:])
 
         return lambda: self.process.wait(there, IDLE_WITHIN, f"waiting for '{texts[0]}'")
+
+    def reported_slots(self) -> list[Mapping[str, Any]]:
+        """Return the slots that the server reports. Raise Ended, and BadInput for another reply."""
+        try:
+            reply = self.client.get("/slots")
+        except ConnectionLost:
+            raise ServerEnded(self.died()) from None
+        if reply.status != 200 or not isinstance(reply.body, list):
+            raise BadInput("the server does not report its slots", file=self.process.url)
+        return [slot for slot in reply.body if isinstance(slot, Mapping)]
 
     def died(self) -> ProcessEnd:
         """Wait for the end of the process after its connection broke; return how it ended."""

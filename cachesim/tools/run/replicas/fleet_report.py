@@ -90,7 +90,8 @@ def _case_report(case: Data) -> Iterator[RenderableType]:
     routing = f"{best['more']:,} tokens more" if best["more"] > 0 else f"{-best['more']:,} tokens fewer"
     beside = f"{routing} than one server with the memory of all ({_share(one)} %)" if best["more"] else (
         "as one server with the memory of all")
-    yield Text(f"{best['route']} evaluates least: {_share(best)} % of the prompt tokens, {beside}; "
+    least = "evaluates" if len(case["routes"]) == 1 else "evaluates least:"
+    yield Text(f"{best['route']} {least} {_share(best)} % of the prompt tokens, {beside}; "
                f"{_busiest(best['servers']):.0f} % of it on the busiest server", "bold")  # fmt: skip
     given = "".join(f" {setting}" for setting in case["set"])
     yield Text(f"{case['case']}: {case['requests']:,} requests on {case['number']} servers {case['profile']}{given}, "
