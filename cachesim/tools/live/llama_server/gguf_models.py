@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.llama_cpp.memory.model_layout import MROPE, model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.model import Layer, Spec
 from cachesim.model.spec import TRAINED_ON
 from cachesim.tools.live.llama_server import gguf_tensors as t
+from cachesim.tools.live.llama_server.gguf_newest import COMPRESSED, NEWEST, newest_keys, newest_layer, newest_outer
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
 # Keys of a tiny GGUF: sizes, the pattern of its layers, and the vocabulary of the recorded models.
@@ -66,7 +67,7 @@ def special(arch: str, spec: Spec, delta: t.DeltaNetSizes = t.NARROW) -> dict[st
         out["attention.head_count_kv"] = [0 if state else t.KV_HEADS for state in states]
     if arch == "lfm2":
         out["shortconv.l_cache"] = t.CONV_TAPS
-    if arch in ("qwen3next", "qwen35"):
+    if arch in ("qwen3next", "qwen35", "qwen4exp"):
         out |= _ssm(t.TAPS, delta.inner, delta.width, delta.heads, delta.keys)
         out |= _pattern("full_attention_interval", "attention.recurrent_layers", states, spec.mtp)
     if arch == "qwen3next":
@@ -74,6 +75,8 @@ def special(arch: str, spec: Spec, delta: t.DeltaNetSizes = t.NARROW) -> dict[st
         out |= {"expert_feed_forward_length": t.EXPERT_FF, "expert_shared_feed_forward_length": t.EXPERT_FF}
     if arch in ("qwen35", "qwen2vl"):
         out["rope.dimension_sections"] = [4, 2, 2, 0]
+    if arch in NEWEST_ARCHITECTURES:
+        out |= newest_keys(arch, layers)
     if spec.mtp:
         out["nextn_predict_layers"] = 1
     windows = [layer.window > 0 for layer in layers]
@@ -127,11 +130,11 @@ ARCHITECTURES = (
     ("lfm2", "CA", "CA"),
     ("lfm2", "CW", "CW"),
     ("falcon-h1", "H", "H"),
+    *NEWEST,
 )
 """Architecture, kinds of layers that it requires, and kinds that it allows."""
+NEWEST_ARCHITECTURES = frozenset(arch for arch, _, _ in NEWEST)
 NO_ARCHITECTURE = "llama.cpp has no architecture with the layers '{}': {}"
-NOT_WRITTEN = {"I": "index rows", "P": "pooled index rows", "B": "chosen blocks", "D": "compressed rows"}
-"""Kinds of layers that llama.cpp has, and of which no tiny model is written here."""
 
 
 class GgufModel(NamedTuple):
@@ -161,7 +164,7 @@ def find_model(notation: str) -> GgufModel:
         return GgufModel(notation, kind.spec, notation)
     arch = _architecture(kind.spec, kind.mrope)
     layers = kind.spec.notation.replace(" ", "")
-    return GgufModel(arch, kind.spec, f"{arch}-{layers}" if arch in MROPE else layers)
+    return GgufModel(arch, kind.spec, f"qwen35-{layers}" if arch in ("qwen35", "qwen4exp") else layers)
 
 
 def _architecture(spec: Spec, mrope: bool) -> str:
@@ -171,16 +174,25 @@ def _architecture(spec: Spec, mrope: bool) -> str:
     def refuse(why: str) -> BadInput:
         return BadInput(NO_ARCHITECTURE.format(spec.notation, why))
 
-    if unwritten := [words for kind, words in NOT_WRITTEN.items() if kind in kinds]:
-        raise BadInput(f"no tiny model with {unwritten[0]} can be written here: '{spec.notation}'",
-                       hint="with a model file: run --real BUILD --gguf FILE")  # fmt: skip
+    if "B" in kinds:
+        raise BadInput(f"no tiny model with chosen blocks is written here: '{spec.notation}'",
+                       hint="llama.cpp chooses blocks with flash attention only; comparisons run without")  # fmt: skip
     if len(windows) > 1:
         raise refuse("all windows of a model must have one width")
-    if (spec.mtp or mrope) and kinds != {"G", "A"}:
-        raise refuse("MTP heads and M-RoPE need both G and A" if spec.mtp else "qwen35 needs both G and A")
+    if any(len({getattr(layer, name) for layer in spec.layers} - {0}) > 1 for name in ("count", "ratio")):
+        raise refuse("all layers of a model must choose the same number of rows")
+    if kinds == {"G", "P"} and not mrope:
+        raise BadInput(f"a model with pooled index rows is written here with 2-D positions only: '{spec.notation}'",
+                       hint=f"qwen35-{spec.notation.replace(' ', '')}")  # fmt: skip
+    if spec.mtp and kinds != {"G", "A"}:
+        raise refuse("MTP heads and M-RoPE need both G and A")
+    if mrope and kinds not in ({"G", "A"}, {"G", "P"}):
+        raise refuse("qwen35 needs both G and A")
+    if any(layer.ratio not in (0, COMPRESSED) for layer in spec.layers):
+        raise refuse(f"a compressed row written here has {COMPRESSED} tokens")
     for arch, needs, may in ARCHITECTURES:
         if set(needs) <= kinds <= set(may):
-            return "qwen35" if spec.mtp or mrope else arch
+            return "qwen35" if arch == "qwen3next" and (spec.mtp or mrope) else arch
     if kinds in ({"C"}, {"G"}):
         raise refuse(f"a model with {min(kinds)} also has an attention cache, even without rows: add an A")
     raise refuse("H must stand alone, windows need A or C alone, and S, C, G need A")
@@ -217,7 +229,7 @@ def check_build(file: Path, commit: str) -> None:
     except BadInput:
         return
     layers = special(model.arch, model.spec).get("attention.sliding_window_pattern")
-    if number and int(number[1]) < EACH_LAYER and isinstance(layers, list):
+    if model.arch == "gemma3" and number and int(number[1]) < EACH_LAYER and isinstance(layers, list):
         cause = f"{commit} reads the windows of {quoted(model.spec.notation)} as another model's"
         hint = f"use periodic windows, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on"
         raise BadInput(cause, file=str(file), hint=hint)
@@ -228,6 +240,8 @@ def tiny_model(model: GgufModel) -> TinyModel:
     arch, layers = model.arch, model.spec.layers
     embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it by the root of its width
     outer = t.outer(embedding, "token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight")
+    if arch in NEWEST_ARCHITECTURES:
+        outer = newest_outer(arch)
     damping = t.DAMPED if model.spec.mtp else t.OutputDamping()
     kinds = {layer.kind: list(_layer(model, layer, damping.trunk)) for layer in layers}
     order = "".join(layer.kind for layer in layers)
@@ -239,6 +253,9 @@ def tiny_model(model: GgufModel) -> TinyModel:
 
 def _layer(model: GgufModel, layer: Layer, damping: float) -> Iterator[Tensor]:
     arch = model.arch
+    if arch in NEWEST_ARCHITECTURES:
+        yield from newest_layer(arch, layer)
+        return
     yield from _norms(arch)
     qwen = arch in ("qwen3next", "qwen35")
     if layer.kind == "G":

@@ -121,13 +121,14 @@ def feed_forward(damping: float) -> Iterator[Tensor]:
     yield Tensor("ffn_down.weight", (FF, EMBD), 0.1 * damping)
 
 
-def experts() -> Iterator[Tensor]:
-    """Yield a mixture of experts with a shared expert."""
+def experts(gated: bool = True) -> Iterator[Tensor]:
+    """Yield a mixture of experts with a shared expert; ``gated``: the shared expert has a gate."""
     yield Tensor("ffn_gate_inp.weight", (EMBD, EXPERTS), 0.15)
     yield Tensor("ffn_gate_exps.weight", (EMBD, EXPERT_FF, EXPERTS), 0.15)
     yield Tensor("ffn_up_exps.weight", (EMBD, EXPERT_FF, EXPERTS), 0.125)
     yield Tensor("ffn_down_exps.weight", (EXPERT_FF, EMBD, EXPERTS), 0.1)
-    yield Tensor("ffn_gate_inp_shexp.weight", (EMBD,), 0.15)
+    if gated:
+        yield Tensor("ffn_gate_inp_shexp.weight", (EMBD,), 0.15)
     yield Tensor("ffn_gate_shexp.weight", (EMBD, EXPERT_FF), 0.15)
     yield Tensor("ffn_up_shexp.weight", (EMBD, EXPERT_FF), 0.125)
     yield Tensor("ffn_down_shexp.weight", (EXPERT_FF, EMBD), 0.1)

@@ -31,6 +31,8 @@ ARCHITECTURES = {
     "qwen35-GGGA": "qwen35", "GA+M": "qwen35", "GGGA+M": "qwen35",
     "S": "mamba2", "SS": "mamba2", "SSASSA": "granitehybrid", "AS": "granitehybrid",
     "qwen2vl": "qwen2vl", "CA": "lfm2", "CCACAC": "lfm2", "C W8": "lfm2", "H": "falcon-h1", "HH": "falcon-h1",
+    "I8": "deepseek32", "I8 I8": "deepseek32", "W8 I8": "dots3note", "W8 D4.8.3 D4.8.3": "deepseek4",
+    "qwen35-GGGP8": "qwen4exp",
 }  # fmt: skip
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
 
@@ -44,7 +46,7 @@ def test_architecture_of_a_notation(notation, arch):
 def test_a_file_name_leads_back_to_the_layers(notation):
     model = find_model(notation)
     again = model_kind(model.file.removeprefix("tiny-").removesuffix(".gguf"))
-    assert (again.spec, again.mrope) == (model_kind(notation).spec, model.arch in ("qwen35", "qwen2vl"))
+    assert (again.spec, again.mrope) == (model_kind(notation).spec, model.arch in ("qwen35", "qwen4exp", "qwen2vl"))
     assert find_model(model.name) == model
 
 
@@ -52,8 +54,8 @@ def test_a_file_name_leads_back_to_the_layers(notation):
     ("G W8", "windows need A or C alone"), ("HA", "H must stand alone"), ("C W8 A", "no architecture"),
     ("CC", "add an A"), ("GG", "add an A"), ("W8 W9", "must have one width"), ("A+M", "MTP heads"),
     ("S+M", "MTP heads"), ("qwen35-AA", "both G and A"), ("GSA", "no architecture"), ("X", "layer"),
-    ("I48", "no tiny model with index rows can be written here: 'I48'"), ("G P48", "pooled index rows"),
-    ("A B4", "chosen blocks"), ("W32 D4.32.12", "compressed rows"),
+    ("GGGP8", "qwen35-GGGP8"), ("A B4", "flash attention"), ("W8 D8.8", "4 tokens"),
+    ("I8 I48", "same number of rows"), ("AI8", "no architecture"), ("qwen35-GP8+M", "MTP heads"),
 ])
 def test_what_no_architecture_has_is_refused(notation, why):
     with pytest.raises(BadInput, match=why):
@@ -121,7 +123,7 @@ def test_the_numbers_are_the_same_everywhere():
     for notation in ARCHITECTURES:
         for tensor in tiny_model(find_model(notation)).tensors():
             digest.update(tensor.name.encode() + np.array(tensor_values(tensor, 0), "<f4").tobytes())
-    assert digest.hexdigest()[:16] == "87b6078964b32440"
+    assert digest.hexdigest()[:16] == "416655d7a4f7ba85"
 
 
 @pytest.mark.part(5)

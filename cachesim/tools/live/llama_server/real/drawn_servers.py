@@ -16,6 +16,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
     "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),
     "HH": ("H", "HH"), "G W8": ("C W8",), "C W8": ("C W8", "C W32"),
+    "I8": ("I8",), "I8 I8": ("I8 I8",), "W8 I8": ("W8 I8",), "G P8": ("qwen35-G P8", "qwen35-GGG P8"),
+    "W8 D4.8.3": ("W8 D4.8.3",),
 }  # fmt: skip
 """Drawn layers -> models with such a memory that llama.cpp supports."""
 DRAFTERS, MTP = ("A", "A", "S"), ("GGGA+M", "GA+M")

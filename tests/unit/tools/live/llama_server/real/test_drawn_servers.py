@@ -17,10 +17,10 @@ def drawn():
 
 
 def test_models_without_a_file_are_left_out_and_refused_if_none_is_left():
-    found = {option_set(0, number, ("I8", "AA", "ctx_size=512")).world.model for number in range(8)}
-    assert found == {"AA"} and "I8" not in ALSO
-    with pytest.raises(BadInput, match="I8, W8 I8") as bad:
-        option_set(0, 0, ("I8", "W8 I8", "ctx_size=512"))
+    found = {option_set(0, number, ("A B2", "AA", "ctx_size=512")).world.model for number in range(8)}
+    assert found == {"AA"} and "A B2" not in ALSO
+    with pytest.raises(BadInput, match="A B2, W8 A B2") as bad:
+        option_set(0, 0, ("A B2", "W8 A B2", "ctx_size=512"))
     assert "--gguf FILE" in bad.value.hint
 
 
