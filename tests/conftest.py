@@ -34,6 +34,7 @@ import pytest  # noqa: E402
 from _pytest.runner import runtestprotocol  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from tests.joined_cases import joined  # noqa: E402
 from tests.shares import files_below, shares  # noqa: E402
 
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -81,6 +82,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long)
 
 
+@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+def pytest_join_cases(config, items):
+    """Join the cases of a test in a process that runs its share of all files, unless cases are selected by name."""
+    if SHARE in config.stash and not config.getoption("keyword"):
+        items[:] = joined(items, reset_options)
+
+
 def pytest_sessionstart(session):
     session.config.stash[SESSION] = session
 
@@ -118,13 +126,17 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """Restore the output options and limits, which the command line sets for its whole process. After the last test of
-    a folder, forget the runs and syntax trees that its modules keep, and exempt what other modules keep from garbage
-    collection."""
+    """Restore output options and limits. After the last test of a folder, forget the runs and syntax trees that its
+    modules keep, and exempt what other modules keep from garbage collection."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
         forget_results(item.path.parent.relative_to(item.config.rootpath).as_posix().replace("/", "."))
         gc.collect()
         gc.freeze()
+    reset_options()
+
+
+def reset_options():
+    """Restore the output options and limits, which the command line sets for its whole process."""
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
 
