@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import OverLimit
@@ -23,10 +24,12 @@ from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import in_force
+from cachesim.scenarios.runner import ScenarioStage, SilentObserver
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.advise.start_examples import ENDLESS, HABITS, LENGTHS, LONG_PROMPT, ClientHabit
 
 CONTEXT = 512            # context in which a request without a limit is tried [tokens]
+GENERATED = 8 * CONTEXT  # tokens after which a request without a limit counts as endless
 LARGEST = 30_000         # prompt tokens of an example for which other settings are tried, at most
 FEW = 64                 # prompts of up to so many tokens need not be reused
 
@@ -125,8 +128,8 @@ def _joined(found: Sequence[StartFinding]) -> Iterator[StartFinding]:
 
 
 def _endless(scenario: Scenario, profile: str) -> Iterator[StartFinding]:
-    """Yield that a request for as many tokens as the server generates does not end: not in a small context within the
-    limit of a run."""
+    """Yield that a request for as many tokens as the server generates does not end: in a small context, not before it
+    has generated several times as many tokens as fit into it."""
     manual = engine_of(profile).manual
     context = manual.context
     if not manual.endless or context is None:
@@ -144,12 +147,16 @@ def _endless(scenario: Scenario, profile: str) -> Iterator[StartFinding]:
 
 
 def _ends(scenario: Scenario, profile: str) -> bool:
-    """True if the endless request ends within the limit of a run."""
+    """True if the endless request ends before it has generated ``GENERATED`` tokens, or as many as a run may."""
+    case = _case(scenario, profile, ENDLESS)
+    stage = ScenarioStage(case, profile, "none", Path("."), SilentObserver(), profile)
+    waiting = stage.submit(0, case.steps)
+    answer = waiting[0][1]
     try:
-        run_judged(_case(scenario, profile, ENDLESS), profile, "provenance", with_ledger=False)
+        stage.work(waiting, until=lambda: len(answer.tokens) >= GENERATED)
     except OverLimit:
         return False
-    return True
+    return len(answer.tokens) < GENERATED
 
 
 def _with(scenario: Scenario, options: Mapping[str, Option]) -> Scenario:
