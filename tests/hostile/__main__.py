@@ -63,6 +63,8 @@ def tell(total, shrink):
     for name, what in total["findings"]:
         classes.setdefault(what, []).append(name)
     print(f"{len(total['findings'])} findings of {len(classes)} classes")
+    for name, what in total["shared"]:
+        print(f"only after other mutants in its process: {name} {what}")
     for i, (what, names) in enumerate(sorted(classes.items())):
         print(f"\n{what}\n    {len(names)} mutants: {' '.join(names[:8])}")
         if shrink and i < SMALLER:

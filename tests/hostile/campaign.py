@@ -19,7 +19,7 @@ from tests.hostile.child import adopt_orphans, forked
 from tests.hostile.tally import play
 from tests.shared import ROOT
 
-SHARE = 250
+SHARE = 1000                 # mutants: about 40 of each kind, which run together
 STATE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cachesim-hostile"
 MADE_OF = ("cachesim/**/*.py", "tests/hostile/*.py", "scenarios/**/*.toml", "tests/data/**/*.json")
 

@@ -34,6 +34,7 @@ from tests.shared import ROOT
 
 CPU, MIB = 10, 512           # limits of a mutant: CPU seconds; MiB besides the interpreter with all imports
 SPACE = 1 << 30              # address space [bytes], besides the interpreter with all imports
+CRASHED = 71                 # exit code after an exception that nothing caught
 WALL = 300                   # seconds; high, because the machine may be busy
 NOBODY, PROCESSES = 65534, 200
 OUTPUT = 64 << 20            # bytes of a file that it writes, at most
@@ -104,43 +105,59 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
         inside, temp = folder / "in", folder / "tmp"
         inside.mkdir()
         temp.mkdir()
-        for name, data in mutant.files.items():
-            (inside / name).parent.mkdir(exist_ok=True)
-            (inside / name).write_bytes(data)
+        write_files(mutant, inside)
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o777)
         flag = mmap.mmap(-1, 1)
         with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
-            before, known = _resident(), _children()
+            before, known = resident(), children()
             pid = forked()
             if pid == 0:
                 _child(mutant, (inside, temp), (out, err), (parser, plant, cpu), flag)
             _, status, used = os.wait4(pid, 0)
-            running, later = _end_rest(pid, known)
-            stdout, stderr = _kept(out), _kept(err)
-            return Ended(
+            running, later = end_rest(pid, known)
+            return ended(
+                mutant,
+                (inside, temp),
+                (out, err),
                 code=os.waitstatus_to_exitcode(status),
                 cpu=used.ru_utime + used.ru_stime + later,
                 mib=max(0, used.ru_maxrss / 1024 - before),
-                stdout=os.fstat(out.fileno()).st_size,
-                stderr=stderr,
                 parsed=bool(flag[0]),
-                left=tuple(sorted(_left(inside, (*mutant.files, *mutant.made)) + _left(temp))),
                 running=running,
-                lines=mutant.lines,
-                raw="".join(sorted({sign for sign in stdout + stderr if _control(sign)})),
             )
     finally:
         rmtree(folder, ignore_errors=True)
 
 
-def _resident():
+def write_files(mutant, folder):
+    """Write the files of a mutant into a folder."""
+    for name, data in mutant.files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def ended(mutant, folders, streams, **measured):
+    """Return the end of a mutant from its two folders, its two streams and the measured numbers."""
+    inside, temp = folders
+    stdout, stderr = map(_kept, streams)
+    return Ended(
+        **measured,
+        stdout=os.fstat(streams[0].fileno()).st_size,
+        stderr=stderr,
+        left=tuple(sorted(_left(inside, (*mutant.files, *mutant.made)) + _left(temp))),
+        lines=mutant.lines,
+        raw="".join(sorted({sign for sign in stdout + stderr if _control(sign)})),
+    )
+
+
+def resident():
     """Return the resident memory of this process [MiB], 0 if unknown."""
     file = Path("/proc/self/statm")
     return int(file.read_text().split()[1]) * resource.getpagesize() / (1 << 20) if file.exists() else 0
 
 
-def _children():
+def children():
     """Return the ids of the child processes of this process, none if unknown."""
     found = set()
     for thread in Path("/proc/self/task").glob("*/children"):
@@ -169,12 +186,12 @@ def _left(folder, known=()):
     return [name for name in names if not any(fnmatchcase(name, one) for one in known)]
 
 
-def _end_rest(pid, known):
+def end_rest(pid, known):
     """Return 1 if processes of the group, or orphans, are still running after three seconds, and kill them; else 0.
     Also return the CPU seconds of orphans. ``known``: children of this process that the mutant did not start."""
     seconds = 0.0
     for last in [False] * 60 + [True]:
-        orphans = _children() - known
+        orphans = children() - known
         for orphan in orphans:
             if last:
                 with suppress(OSError):
@@ -191,16 +208,17 @@ def _end_rest(pid, known):
 
 
 def _child(mutant, folders, streams, how, flag):
-    code = 71
+    code = CRASHED
     try:
         parser, plant, cpu = how
-        gc.set_threshold(700, 10, 10)            # that of a process of its own; tests/conftest.py raises it
-        _bind(folders, streams, cpu)
+        bind()
+        limit_cpu(cpu)
+        enter(folders, streams)
         if plant is not None:
             plant()
         if parser is not None:
-            _watch(*parser, flag)
-        code = _run(mutant)
+            watch(*parser, flag)
+        code = code_of(mutant)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -210,32 +228,45 @@ def _child(mutant, folders, streams, how, flag):
         os._exit(code)
 
 
-def _bind(folders, streams, cpu):
+def bind():
+    """Give this process a session, few rights, and the limits that hold for all its mutants."""
+    gc.set_threshold(700, 10, 10)                # that of a process of its own; tests/conftest.py raises it
     os.setsid()
     if os.geteuid() == 0 and _reached():         # the system then prevents writes outside of its folders
         resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if os.path.exists("/proc/self/statm") else 0
+    for kind, limit in (
+        (resource.RLIMIT_FSIZE, OUTPUT),
+        (resource.RLIMIT_CORE, 0),
+        *([(resource.RLIMIT_AS, pages * resource.getpagesize() + SPACE)] if pages else ()),
+    ):
+        resource.setrlimit(kind, (limit, limit))
+
+
+def limit_cpu(seconds):
+    """Let the kernel end this process about a second after so many more CPU seconds, and after WALL seconds."""
     for number in (signal.SIGALRM, signal.SIGXCPU, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.alarm(WALL)
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if os.path.exists("/proc/self/statm") else 0
-    for kind, soft, hard in (
-        (resource.RLIMIT_CPU, cpu + 1, cpu + 2),
-        (resource.RLIMIT_FSIZE, OUTPUT, OUTPUT),
-        (resource.RLIMIT_CORE, 0, 0),
-        *([(resource.RLIMIT_AS,) + (pages * resource.getpagesize() + SPACE,) * 2] if pages else ()),
-    ):
-        resource.setrlimit(kind, (soft, hard))
+    used = int(time.process_time())
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (used + seconds + 1, hard))
+
+
+def enter(folders, streams):
+    """Work in these folders from now on, and print to these streams."""
     inside, temp = folders
     os.chdir(inside)
     os.environ.update(TMPDIR=str(temp), HOME=str(temp), COLUMNS="100")
     import tempfile
 
     tempfile.tempdir = None
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     for number, stream in enumerate(streams, 1):
         os.dup2(stream.fileno(), number)
     sys.stdin, sys.stdout, sys.stderr = (
@@ -252,7 +283,7 @@ def _reached():
     return all(folder.stat().st_mode & 0o001 for folder in (ROOT, *ROOT.parents))
 
 
-def _watch(module, name, flag):
+def watch(module, name, flag):
     """Set the flag when the function returns."""
     place = importlib.import_module(module)
     for part in name.split(".")[:-1]:
@@ -268,7 +299,8 @@ def _watch(module, name, flag):
     setattr(place, name, watched)
 
 
-def _run(mutant):
+def code_of(mutant):
+    """Run a mutant in this process and return its exit code."""
     from tests.hostile.forked_parser import fork_parsers
 
     fork_parsers()

@@ -14,6 +14,7 @@ from typing import Callable, NamedTuple
 
 from cachesim.engines.registry import profiles
 from tests.hostile.bodies import bent_bodies
+from tests.hostile.captures import kv_events, replies
 from tests.hostile.exported import export
 from tests.hostile.found_failures import campaign
 from tests.hostile.gguf_headers import gguf
@@ -36,6 +37,12 @@ from tests.hostile.written import flipped, to_json, to_toml
 from tests.shared import ROOT, TRACES
 
 ADVISED = 0.2                # share of recorded sessions that `advise` reads
+SEVERAL = 0.3                # share that runs on several servers
+MANY = (
+    ("--curve", "cache_ram=0,8192"), ("--curve", "memory=8GiB,1e400"), ("--curve", "sessions"), ("--curve", "x"),
+    ("--curve", "num_gpu_blocks", "-p", "vllm", "--json"), ("--replicas", "2"), ("--replicas", "99999999"),
+    ("--replicas", "3", "--route", "prefix", "-p", "sglang", "--speed", "0"), ("--curve", "parallel=1,2", "--direct"),
+)  # fmt: skip
 BYTES = 0.15                 # share of file mutants with changed bytes instead of changed values
 LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
 SMALL = 12_000               # bytes of a recording to mutate, at most
@@ -54,6 +61,7 @@ class Kind(NamedTuple):
     make: Callable[[Random, int], Mutant]        # from a generator and a number
     parser: tuple[str, str]                      # module and function whose return means that the input was parsed
     possible: bool = True                        # its files and packages are present
+    together: bool = True                        # a process can run several of them, one after the other
 
 
 @cache
@@ -138,6 +146,8 @@ def workload(rng, number):
         data = "\n".join(map(to_json, lines)).encode("utf-8", "surrogatepass")
     how = rng.choice(("counts", "answers", "causes"))
     argv = ["workload", "in.json", "--scale", rng.choice(("1", "16", "64")), "--detail", how]
+    if rng.random() < SEVERAL:
+        argv = ["workload", "in.json", "--scale", "64", *rng.choice(MANY)]
     if rng.random() < ADVISED:
         argv = ["advise", "--for", "agents", "--model", "qwen3", "--memory", "8", "--clients", "2", "in.json"]
     return Mutant("workload", number, tame([*argv, "--limit", "workload=20000"]), {"in.json": data}, lines=6)
@@ -239,30 +249,32 @@ KINDS = {
     for kind in (
         Kind("scenario", 3, scenario, ("cachesim.scenarios.load", "read_toml")),
         Kind("line", 2, line, ("cachesim.scenarios.from_notation", "parse")),
-        Kind("trace", 3, trace, ("cachesim.replay.recorded_trace", "read_json")),
-        Kind("workload", 1, workload, ("cachesim.tools.workload.cell_jobs", "read_session")),
-        Kind("shared", 1, shared, ("cachesim.replay.recorded_trace", "read_json"), TRACES.exists()),
-        Kind("option", 2, option, ("cachesim.cli.main", "_parse")),
-        Kind("reply", 1, reply, ("cachesim.tools.conformance.jsonl_adapter", "ProcessSubject._read")),
-        Kind("body", 2, body, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
-        Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
-        Kind("server-log", 1, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
-        Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run_rule_file")),
-        Kind("template", 2, template, ("cachesim.tools.request_bodies.import_bodies", "render"), JINJA),
-        Kind("gguf", 2, gguf, ("cachesim.base.bounded_child", "BoundedChild.ask")),
-        Kind("tokenizer", 2, tokenizer, ("cachesim.tools.request_bodies.import_bodies", "read_tokenizer"), TOKENIZERS),
-        Kind("http", 2, http, ("cachesim.base.http_client", "HttpClient.ask")),
-        Kind("export", 2, exported, ("cachesim.scenarios.load", "read_toml")),
-        Kind("config", 2, config, ("cachesim.engines.shared.model_layers", "layers_of_config")),
-        Kind("command-line", 1, command_line, ("cachesim.tools.run.pasted_command", "read_pasted")),
-        Kind("start-file", 1, start_file, ("cachesim.tools.run.pasted_command", "read_pasted")),
-        Kind("options-file", 1, options_file, ("cachesim.tools.run.options_file", "read_options")),
-        Kind("playground", 1, page, ("cachesim.tools.playground.case", "read_case")),
-        Kind("relay", 1, connection, ("cachesim.tools.watch.joined_rows", "JoinedRows.ended")),
+        Kind("trace", 6, trace, ("cachesim.replay.recorded_trace", "read_json")),
+        Kind("workload", 2, workload, ("cachesim.tools.workload.cell_jobs", "read_session")),
+        Kind("shared", 4, shared, ("cachesim.replay.recorded_trace", "read_json"), TRACES.exists()),
+        Kind("option", 1, option, ("cachesim.cli.main", "_parse")),
+        Kind("reply", 3, reply, ("cachesim.tools.conformance.jsonl_adapter", "ProcessSubject._read")),
+        Kind("body", 4, body, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
+        Kind("replies", 1, replies, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
+        Kind("kv-events", 6, kv_events, ("cachesim.tools.server_logs.kv_events.command", "read_messages")),
+        Kind("log", 4, log, ("tests.hostile.readers", "read_tasks")),
+        Kind("server-log", 3, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
+        Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run_rule_file"), together=False),
+        Kind("template", 1, template, ("cachesim.tools.request_bodies.import_bodies", "render"), JINJA),
+        Kind("gguf", 1, gguf, ("cachesim.base.bounded_child", "BoundedChild.ask")),
+        Kind("tokenizer", 1, tokenizer, ("cachesim.tools.request_bodies.import_bodies", "read_tokenizer"), TOKENIZERS),
+        Kind("http", 6, http, ("cachesim.base.http_client", "HttpClient.ask")),
+        Kind("export", 1, exported, ("cachesim.scenarios.load", "read_toml")),
+        Kind("config", 6, config, ("cachesim.engines.shared.model_layers", "layers_of_config")),
+        Kind("command-line", 5, command_line, ("cachesim.tools.run.pasted_command", "read_pasted")),
+        Kind("start-file", 2, start_file, ("cachesim.tools.run.pasted_command", "read_pasted")),
+        Kind("options-file", 5, options_file, ("cachesim.tools.run.options_file", "read_options")),
+        Kind("playground", 4, page, ("cachesim.tools.playground.case", "read_case")),
+        Kind("relay", 8, connection, ("cachesim.tools.watch.joined_rows", "JoinedRows.ended")),
         Kind("campaign", 1, campaign, ("cachesim.tools.search.campaign_folder", "CampaignFolder.begin")),
-        Kind("cache", 1, cached, ("cachesim.strategies.cache_machine", "CacheMachine.__init__"), HYPOTHESIS),
+        Kind("cache", 3, cached, ("cachesim.strategies.cache_machine", "CacheMachine.__init__"), HYPOTHESIS),
         Kind("plugin", 1, plugged, ("cachesim.pytest_plugin", "ScenarioFile.collect")),
-        Kind("watch", 1, watched_log, ("cachesim.tools.watch.analysis", "Analysis.run")),
+        Kind("watch", 4, watched_log, ("cachesim.tools.watch.analysis", "Analysis.run")),
     )
 }
 

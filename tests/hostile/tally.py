@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.hostile import judged
-from tests.hostile.child import run
 from tests.hostile.kinds import KINDS, mutant, wheel
+from tests.hostile.warm_child import run_all
 
 SEED = 10**8                 # mutants per seed
 READ, ACCEPTED = 30, 10      # minimum percent of mutants that are parsed, and that end with a result
 
 
 def play(seed, first, last):
-    """Run the mutants ``first`` to ``last`` - 1 of a seed. Return the counts as plain data."""
+    """Run the mutants ``first`` to ``last`` - 1 of a seed, a kind at a time. Return the counts as plain data."""
     kinds = wheel()
-    tally = {"kinds": {}, "findings": []}
-    for number in range(seed * SEED + first, seed * SEED + last):
-        name = kinds[number % len(kinds)]
-        case = mutant(name, number)
-        enter(tally, case, run(case, KINDS[name].parser))
+    tally = {"kinds": {}, "findings": [], "shared": []}
+    numbers = range(seed * SEED + first, seed * SEED + last)
+    for name in dict.fromkeys(kinds):
+        cases = [mutant(name, number) for number in numbers if kinds[number % len(kinds)] == name]
+        kind = KINDS[name]
+        for case, (ended, shared) in zip(cases, run_all(cases, kind.parser, kind.together), strict=True):
+            enter(tally, case, ended)
+            tally["shared"] += [[case.name, what] for what in shared]
     return tally
 
 
@@ -42,9 +45,10 @@ def enter(tally, case, ended):
 
 def added(tallies):
     """Return the sum of tallies."""
-    total = {"kinds": {}, "findings": []}
+    total = {"kinds": {}, "findings": [], "shared": []}
     for tally in tallies:
         total["findings"] += tally["findings"]
+        total["shared"] += tally["shared"]
         for name, row in tally["kinds"].items():
             into = total["kinds"].setdefault(name, _row())
             for key in ("n", "read", "accepted", "cpu"):
@@ -57,7 +61,7 @@ def added(tallies):
 
 def whole(tally):
     """Return the row of all kinds together."""
-    rows = [{"kinds": {"all": row}, "findings": []} for row in tally["kinds"].values()]
+    rows = [{"kinds": {"all": row}, "findings": [], "shared": []} for row in tally["kinds"].values()]
     return added(rows)["kinds"].get("all", _row())
 
 
