@@ -247,7 +247,7 @@ JINJA, TOKENIZERS, HYPOTHESIS = (find_spec(name) is not None for name in ("jinja
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("scenario", 3, scenario, ("cachesim.scenarios.load", "read_toml")),
+        Kind("scenario", 2, scenario, ("cachesim.scenarios.load", "read_toml")),
         Kind("line", 2, line, ("cachesim.scenarios.from_notation", "parse")),
         Kind("trace", 6, trace, ("cachesim.replay.recorded_trace", "read_json")),
         Kind("workload", 2, workload, ("cachesim.tools.workload.cell_jobs", "read_session")),
@@ -258,7 +258,7 @@ KINDS = {
         Kind("replies", 1, replies, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
         Kind("kv-events", 6, kv_events, ("cachesim.tools.server_logs.kv_events.command", "read_messages")),
         Kind("log", 4, log, ("tests.hostile.readers", "read_tasks")),
-        Kind("server-log", 3, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
+        Kind("server-log", 2, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
         Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run_rule_file"), together=False),
         Kind("template", 1, template, ("cachesim.tools.request_bodies.import_bodies", "render"), JINJA),
         Kind("gguf", 1, gguf, ("cachesim.base.bounded_child", "BoundedChild.ask")),

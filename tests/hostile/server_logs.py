@@ -13,6 +13,7 @@ from tests.hostile.written import flipped
 from tests.shared import ROOT
 
 OURS = ROOT / "tests/unit/tools/server_logs"
+HASTY = 0.8                  # share of imports whose search for a run is short
 BYTES = 0.15                 # share of the mutants with changed bytes in addition
 MOST = 120                   # lines of a log to mutate, at most
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -140,4 +141,6 @@ def server_log(rng, number):
          ["explain", "in.log", "--json"]),
         (4, 4, 2, 4, 1, 2, 1, 2, 1),
     )[0]  # fmt: skip
+    if argv[0] == "import" and rng.random() < HASTY:
+        argv = [*argv, "--limit", "sought=20000"]
     return Mutant("server-log", number, tame(argv), {"in.log": data}, ("out.toml",), lines=2)

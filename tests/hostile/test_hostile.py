@@ -16,8 +16,10 @@ from tests.hostile.fixed import cases, made
 from tests.hostile.kinds import KINDS, MADE, mutant, wheel
 from tests.hostile.mutant import Mutant
 from tests.hostile.planted import PLANTS, no_escape, no_form
+from tests.hostile.readers import READERS
 from tests.hostile.smaller import smaller
 from tests.hostile.tame import tame
+from tests.hostile.warm_child import run_all
 
 pytestmark = pytest.mark.long
 SHORT = 160                  # mutants
@@ -92,6 +94,21 @@ BAD_ENDS = {
 def test_a_bad_end_is_a_finding(what):
     assert judged.findings(WELL) == []
     assert judged.findings(Ended(**{**vars(WELL), **BAD_ENDS[what]})) == [what]
+
+
+def test_mutants_that_share_a_process_end_as_they_do_alone():
+    for name in ("scenario", "trace", "body", "kv-events", "config", "watch"):
+        cases = [mutant(name, number) for number in range(6)]
+        shared = [(end.code, end.stdout, end.parsed) for end, _ in run_all(cases, KINDS[name].parser)]
+        ends = [run(case, KINDS[name].parser) for case in cases]
+        assert shared == [(end.code, end.stdout, end.parsed) for end in ends]
+
+
+def test_a_shared_process_that_ends_loses_no_mutant(monkeypatch):
+    monkeypatch.setitem(READERS, "abort", lambda mutant: os._exit(3))
+    cases = [Mutant("x", number, ("--version",)) for number in range(3)]
+    cases[1:1] = [Mutant("x", 9, (), given_to="abort")]
+    assert [end.code for end, _ in run_all(cases)] == [0, 3, 0, 0]
 
 
 def test_leftover_files_and_cpu_time_are_measured():
