@@ -160,9 +160,7 @@ def cut(text: str, most: int = ECHOED) -> str:
 
 
 def first_of(names: Sequence[str], most: int = ECHOED) -> str:
-    """Return names with commas in at most ``most`` characters: whole names, of which a long one is shortened, and how
-    many more there are."""
-    names = [cut(name) for name in names]
+    """Return names with commas in at most ``most`` characters: whole names, and how many more there are."""
     shown = len(names)
     while shown > 1 and sum(map(len, names[:shown])) + 2 * shown > most:
         shown -= 1

@@ -396,7 +396,7 @@ class _ArgumentReader:
         for argument, allowed in self.allowed:
             self._allow(argument, allowed)
         if self.open:
-            raise BadInput(f"not simulated, and may change what is reused: {first_of(self.open, 160)}",
+            raise BadInput(f"not simulated, and may change what is reused: {first_of(self.open, 175)}",
                            hint="remove these flags to simulate the server without them")  # fmt: skip
 
     def _allow(self, argument: str, allowed: AllowedSizes) -> None:
