@@ -10,7 +10,15 @@ from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profile, rules_of
 from cachesim.engines.shared.known_models import MODELS, KnownModel, find, is_unverified, known_names, plain
-from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, size_check, sized_name
+from cachesim.engines.shared.model_sizes import (
+    known_sizes,
+    model_file,
+    real_model,
+    short_notation,
+    size_check,
+    sized_name,
+    sizes_in,
+)
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import LETTERS, parse
@@ -167,7 +175,7 @@ def _text(flag: Flag, value: object, engine: str) -> str:
     if (word := flag.unknown_word(value)) is not None:
         hint = nearest(word, flag.choices) or ", ".join(flag.choices)
         raise BadInput(f"unknown {flag.name} {quoted(word)}", hint=hint)
-    return model_named(value, engine).model if flag.model and value else value
+    return layers_named(value, engine) if flag.model and value else value
 
 
 def parse_settings(pairs: Sequence[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
@@ -196,6 +204,10 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     elif isinstance(flag.default, str) and isinstance(value, int | float):
         value = text                 # a list of one number
     return read_option(word, value, engine)
+
+
+TINY_SIZES = "limits in bytes count those of a tiny model"
+UNVERIFIED = "its sizes were not verified (cachesim memory --models)"
 
 
 class AcceptedModel(NamedTuple):
@@ -229,18 +241,46 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
         return AcceptedModel(text, f"{text} is a tiny model with layers of its own; {name} has those of the real one")
     model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
     check_model(model, engine)
-    note = f"{name} is {model}: {real.real}"
+    sized = sized_name(text)
+    has_layers_of_family = real is MODELS.get(name or "")
+    note = _shortened(sized, model) if sized and has_layers_of_family else f"{name} is {model}: {real.real}"
     if is_unverified(text):
         note += "; the configuration of this very model was not found in public"
+    if manual.sizes is None and sized and has_layers_of_family:
+        return _with_sizes(AcceptedModel(model, note), sized)
     if manual.sizes is None:
-        return AcceptedModel(model, note)
+        return AcceptedModel(model, f"{note}; {TINY_SIZES}")
     own = manual.model_options.get(name or "", {})
-    if sized := sized_name(text):
-        note = note if size_check(sized) else f"{note}; its sizes were not verified (cachesim memory --models)"
+    if sized:
+        note = note if size_check(sized) else f"{note}; {UNVERIFIED}"
         return AcceptedModel(model, note, {**own, manual.sizes.name: sized})
     layers = parse(MODELS[name].layers).layers if name else ()
     has_own_blocks = any(layer.recurrence or KINDS[layer.kind].newest for layer in layers)
     return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_own_blocks else note, own)
+
+
+def layers_named(text: str, engine: str, files: bool = False) -> str:
+    """Return the model that a text names without sizes, which a draft model does not declare. Raise BadInput."""
+    return split_sizes(model_named(text, engine, files).model)[0]
+
+
+def _shortened(word: str, model: str) -> str:
+    """Return the note on a small model in place of the real one that ``word`` names."""
+    return f"{word} is {model}, shortened from {counted(len(real_model(word).layers), 'layer')}"
+
+
+def _with_sizes(small: AcceptedModel, word: str) -> AcceptedModel:
+    """Return a small model with the sizes of the real one that ``word`` names, so that limits in bytes apply as on its
+    server. Those of layers with compressed rows or histories of n-grams cannot be declared."""
+    real = real_model(word)
+    if any(layer.ratio or layer.history for layer in real.layers):
+        return small._replace(note=f"{small.note}; {TINY_SIZES}")
+    sizes = sizes_in(real)
+    parts = {"a token": sizes.token_bytes, "its states": sizes.state_bytes}
+    note = small.note + "".join(f"; {of}: {size:,} bytes" for of, size in parts.items() if size)
+    if word in known_sizes() and not size_check(word):
+        note += f"; {UNVERIFIED}"
+    return small._replace(model=sizes.declared(small.model), note=note)
 
 
 def _model_of_file(file: str, engine: str) -> AcceptedModel:
@@ -253,11 +293,12 @@ def _model_of_file(file: str, engine: str) -> AcceptedModel:
     arch = next((arch for arch in manual.architectures if plain(real.arch).startswith(plain(arch))), "")
     model = f"{arch}-{layers}" if arch else layers
     check_model(model, engine)
+    if manual.sizes is None:
+        return _with_sizes(AcceptedModel(model, _shortened(file, model)), file)
     kinds = {"attention": real.full, "windows": real.windows, "states": real.states}
     counts = ", ".join(f"{len(of)} with {name}" for name, of in kinds.items() if of)
     note = f"{file} is {model}: {counted(len(real.layers), 'layer')}, {counts}"
-    return AcceptedModel(model, note, 
-                         {**manual.model_options.get(name, {}), manual.sizes.name: file} if manual.sizes else {})
+    return AcceptedModel(model, note, {**manual.model_options.get(name, {}), manual.sizes.name: file})
 
 
 def check_has(text: str, engine: str) -> None:

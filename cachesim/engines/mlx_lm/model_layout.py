@@ -64,7 +64,8 @@ def _weight(layer: Layer, sizes: DeclaredSizes | None = None) -> TokenBytes:
     """Return the weight of a layer. A declared state is counted in its last slot."""
     slots = tuple(FLOAT * n for n in layer.recurrence.state_numbers) if layer.recurrence else ()
     if sizes is not None:
-        return TokenBytes(sizes.row if layer.part else 0, slots and (*[0] * (len(slots) - 1), sizes.state))
+        row = sizes.window_row if layer.window else sizes.row
+        return TokenBytes(row if layer.part else 0, slots and (*[0] * (len(slots) - 1), sizes.state))
     return TokenBytes(ROW if layer.part else 0, slots)
 
 

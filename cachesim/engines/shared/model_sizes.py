@@ -271,13 +271,12 @@ def sizes_of(word: str) -> ModelSizes:
 
 
 def sizes_in(model: RealModel) -> ModelSizes:
-    """Return the sizes of a model, with its layers shortened to their repeating run. If the rows differ between layers,
-    the largest count."""
-    rows, states = [*model.full, *model.windows], model.states
-    return ModelSizes(short_notation(model), len(rows), recurrent=len(states),
-                      row=max((one.row + one.index_row for one in rows), default=0),
-                      state=max((one.state for one in states), default=0), source=model.source,
-                      head=model.head if rows else HEAD)  # fmt: skip
+    """Return the sizes of a model, with its layers shortened to their repeating run."""
+    full = sum(one.row + one.index_row for one in model.full)
+    window = sum(one.row + one.index_row for one in model.windows)
+    states = sum(one.state for one in model.states)
+    head = model.head if full or window else HEAD
+    return ModelSizes(short_notation(model), full, window, states, model.source, head)
 
 
 def short_notation(model: RealModel) -> str:

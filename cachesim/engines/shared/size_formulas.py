@@ -6,8 +6,9 @@ state   bytes of the recurrent state of a layer, F32: inputs of the short convol
 A model name may declare sizes: ``GGGA@24576/26345472`` is the model GGGA in which a K row plus a V row of an attention
 layer has 24,576 bytes and the state of a recurrent layer 26,345,472 bytes, so that limits in bytes apply as for the
 real model. Without ``@`` a model has the sizes of the recorded tiny models. ``W32 A@24576/0/64``: an attention head has
-64 numbers instead of 16 as in the recorded models; some kernels of real servers support wide heads only. Source:
-llama.cpp src/llama-hparams.cpp n_embd_r, n_embd_s, n_embd_k_gqa (b11549).
+64 numbers instead of 16 as in the recorded models; some kernels of real servers support wide heads only.
+``W32 A@24576/0/64/4096``: a layer with a window has rows of 4,096 bytes. Source: llama.cpp src/llama-hparams.cpp
+n_embd_r, n_embd_s, n_embd_k_gqa (b11549).
 """
 
 from __future__ import annotations
@@ -21,22 +22,31 @@ from cachesim.model.spec import Spec, parse
 HEAD = 16
 """Width of an attention head in the recorded models and, by default, in the simulated ones [numbers]."""
 
-_SIZES = re.compile(r"(\d{1,15})/(\d{1,15})(?:/(\d{1,4}))?")
+_SIZES = re.compile(r"(\d{1,15})/(\d{1,15})(?:/(\d{1,4})(?:/(\d{1,15}))?)?")
 
 
 class DeclaredSizes(NamedTuple):
     """Declared bytes of a token's K and V rows in an attention layer, and of the state of a recurrent layer;
-    ``head``: width of an attention head [numbers]."""
+    ``head``: width of an attention head [numbers]; ``window``: bytes of the rows in a layer with a window, -1 = as in
+    the others."""
 
     row: int
     state: int
     head: int = HEAD
+    window: int = -1
+
+    @property
+    def window_row(self) -> int:
+        """Bytes of a token's rows in a layer with a window."""
+        return self.row if self.window < 0 else self.window
 
 
 def name_with_sizes(model: str, sizes: DeclaredSizes) -> str:
     """Return the name of a model with these sizes."""
-    head = f"/{sizes.head}" if sizes.head != HEAD else ""
-    return f"{model}@{sizes.row}/{sizes.state}{head}"
+    name = f"{model}@{sizes.row}/{sizes.state}"
+    if sizes.window_row != sizes.row:
+        return f"{name}/{sizes.head}/{sizes.window}"
+    return f"{name}/{sizes.head}" if sizes.head != HEAD else name
 
 
 def split_sizes(name: str) -> tuple[str, DeclaredSizes | None]:
@@ -48,41 +58,43 @@ def split_sizes(name: str) -> tuple[str, DeclaredSizes | None]:
     if found is None:
         raise BadInput(f"model {quoted(name)}: expected two sizes in bytes after '@'",
                        hint="for example GGGA@24576/26345472")  # fmt: skip
-    return model, DeclaredSizes(int(found[1]), int(found[2]), int(found[3] or HEAD))
+    row, state, head, window = found.groups()
+    return model, DeclaredSizes(int(row), int(state), int(head or HEAD), int(window or -1))
 
 
 F16, F32 = 2, 4
 
 
 class ModelSizes(NamedTuple):
-    """Sizes of a real model."""
+    """Sizes of a real model [bytes]."""
 
     layers: str         # notation of the layers, shortened to their repeating run
-    attention: int      # number of layers with K/V rows
-    recurrent: int      # number of layers with a state
-    row: int            # bytes of a row
-    state: int          # bytes of a state
+    full: int           # of a token's rows in all layers with full attention
+    window: int         # of a token's rows in all layers with a window
+    state_bytes: int    # of the states of all layers: the size of a checkpoint of a hybrid or recurrent model
     source: str         # origin of the data
     head: int = HEAD    # width of an attention head [numbers]
 
     @property
     def token_bytes(self) -> int:
         """Bytes of a token's rows in all layers."""
-        return self.attention * self.row
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of the states of all layers: the size of a checkpoint of a hybrid or recurrent model."""
-        return self.recurrent * self.state
+        return self.full + self.window
 
     def declared(self, model: str, scale: int = 1) -> str:
         """Return the name of a small model with the total sizes of the real model, where a token stands for ``scale``
-        real tokens."""
+        real tokens. A small model without windows, or with nothing else, has the rows of all layers in its own."""
         layers = parse(model.rpartition("-")[2]).layers
-        rows, states = sum(bool(layer.part) for layer in layers), sum(bool(layer.recurrence) for layer in layers)
-        row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
-        wide = scale == 1 and any(layer.window for layer in layers)               # kernels count real cells
-        return name_with_sizes(model, DeclaredSizes(row, state, self.head if wide else HEAD))
+        windows = sum(bool(layer.window) for layer in layers)
+        full = sum(bool(layer.part) for layer in layers) - windows
+        states = sum(bool(layer.recurrence) for layer in layers)
+        row = self.token_bytes * scale // (full + windows) if full + windows else 0
+        window = -1
+        if full and windows and self.full and self.window:
+            row = self.full * scale // full
+            window = self.window * scale // windows
+        state = self.state_bytes // states if states else 0
+        wide = scale == 1 and windows                                             # kernels count real cells
+        return name_with_sizes(model, DeclaredSizes(row, state, self.head if wide else HEAD, window))
 
 
 def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:

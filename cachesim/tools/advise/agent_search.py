@@ -15,8 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryQuestion, MemoryUse
-from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryQuestion
 from cachesim.engines.shared.model_sizes import ModelSizes, real_model, sizes_of
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.advise.agent_workload import AgentWorkload, Requests
@@ -52,11 +51,13 @@ class AgentCost(NamedTuple):
 
 
 class FittedSetting(NamedTuple):
-    """A setting with its memory [bytes]. ``row``: bytes of a row; ``is_imprecise``: rows are less precise."""
+    """A setting with its memory. ``full``, ``window``: bytes of a token's rows in the layers with full attention and in
+    those with a window; ``is_imprecise``: rows are less precise."""
 
     options: Setting
     total: int
-    row: int
+    full: int
+    window: int
     is_imprecise: bool
 
 
@@ -189,7 +190,7 @@ class AgentSearch:
         for found in self.agents.settings(ask, self.clients):
             use = self.forms.use(ask._replace(options={**options, **found}))
             whole = {**found, **smaller}
-            out[str(whole)] = FittedSetting(whole, use.total, _row(use, self.model), bool(smaller))
+            out[str(whole)] = FittedSetting(whole, use.total, use.token, use.window, bool(smaller))
         self.excluded += [one for one in out.values() if one.total > self.room]
         return [one for one in out.values() if one.total <= self.room]
 
@@ -227,7 +228,7 @@ class AgentSearch:
 
     def cost(self, setting: FittedSetting, servers: Iterable[int], scale: int, how: str = COUNTED) -> AgentCost:
         """Return the cost of the requests of these servers. Raise BadInput for more tokens than allowed."""
-        model = self.sizes._replace(row=setting.row) if setting.row else self.sizes
+        model = self.sizes._replace(full=setting.full, window=setting.window)
         given = {name: value for name, value in setting.options.items() if self.engine.manual.flag(name)}
         key = self.load.name, self.profile, model, str(given), tuple(servers), scale, how
         if key not in self.known:
@@ -261,12 +262,6 @@ def _unlike_first(settings: Iterable[CostlySetting]) -> list[CostlySetting]:
     ordered = sorted(settings, key=lambda one: one.rank)
     smallest = {one.rank[:3]: one for one in reversed(ordered)}
     return sorted(ordered, key=lambda one: one is not smallest[one.rank[:3]])
-
-
-def _row(use: MemoryUse, model: RealModel) -> int:
-    """Return the bytes of a row, of the largest if they differ; 0 without rows."""
-    return max((of // len(layers) for of, layers in ((use.token, model.full), (use.window, model.windows)) if layers),
-               default=0)  # fmt: skip
 
 
 def summed(cells: Iterable[Cell], scale: int) -> AgentCost:

@@ -34,11 +34,8 @@ UNITS = Sizes(1, 1, 22)
 
 
 def real_sizes(model: ModelSizes) -> Sizes:
-    """Return the sizes of a real model; its attention bytes are divided among the layers of its notation."""
-    layers = parse(model.layers).layers
-    windows, rows = sum(1 for one in layers if one.window), sum(1 for one in layers if one.part)
-    window = model.attention * windows // rows if rows else 0
-    return Sizes((model.attention - window) * model.row, window * model.row, model.state_bytes, model.source)
+    """Return the sizes of a real model."""
+    return Sizes(model.full, model.window, model.state_bytes, model.source)
 
 
 def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
@@ -49,8 +46,8 @@ def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
         layers = parse(name.rpartition("-")[2]).layers
     except BadInput:
         raise BadInput(f"the model {name} declares its own sizes", hint="--model names other layers") from None
-    for of, mine, real in (("K/V rows", any(one.part for one in layers), model.attention),
-                           ("recurrent states", any(one.recurrence for one in layers), model.recurrent)):  # fmt: skip
+    for of, mine, real in (("K/V rows", any(one.part for one in layers), model.token_bytes),
+                           ("recurrent states", any(one.recurrence for one in layers), model.state_bytes)):  # fmt: skip
         if mine != bool(real):
             told = f"{name} has {of}" if mine else f"{name} has no {of}"
             raise BadInput(f"{told}, unlike the model of these sizes", hint=f"--model {cut(model.layers)}")

@@ -22,7 +22,8 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES, present_name
 from cachesim.engines.shared.known_models import find
 from cachesim.engines.shared.model_sizes import known_sizes, sized_name
-from cachesim.scenarios.option_checks import check_option, model_named
+from cachesim.engines.shared.size_formulas import split_sizes
+from cachesim.scenarios.option_checks import check_option, layers_named, model_named
 from cachesim.tools.run.arguments import profile_name
 from cachesim.tools.run.named_version import named_version, rules_for
 from cachesim.tools.run.options_file import with_file_options
@@ -352,9 +353,10 @@ def _model_of_command(pasted: PastedCommand, takes: TakenModels) -> AddedModel:
         note(named.note)
     if takes is TakenModels.LAYERS:
         return AddedModel(named.model, named.options)
-    if named.model in pasted.engine.manual.drawn:
-        return AddedModel(named.model, {})
-    note(f"no conversations are drawn for {named.model}: {', '.join(pasted.engine.manual.drawn)} are")
+    layers = split_sizes(named.model)[0]
+    if layers in pasted.engine.manual.drawn:
+        return AddedModel(layers, {})
+    note(f"no conversations are drawn for {layers}: {', '.join(pasted.engine.manual.drawn)} are")
     return NO_MODEL
 
 
@@ -376,7 +378,7 @@ def _settings(pasted: PastedCommand, takes: TakenModels, draft: str) -> PastedSe
             continue
         if flag is not None and flag.model:
             found = model_of(str(value), pasted.engine.name, real=False).model
-            value = model_named(found, pasted.engine.name, files=True).model
+            value = layers_named(found, pasted.engine.name, files=True)
         if flag is not None:
             value = check_option(name, value, pasted.engine.name)
         settings.append(f"{name}={_text(value)}")

@@ -16,6 +16,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import Number, PromptHint
 from cachesim.engines.shared.newest_models import MEMORIES
 from cachesim.scenarios.engine_cases import profiles_by_engine
+from cachesim.scenarios.option_checks import model_named
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
 from cachesim.tools.server_logs.facts.conclusions import Conclusions, conclude, possible_profiles, printed_build
@@ -107,7 +108,7 @@ def simulate_log(
     likely = (_by_date(engine, session) or [engine.newest]) if engine.newest in possible else []
     space = SearchSpace(
         profiles=tuple(profiles) or tuple(dict.fromkeys([*likely, *reversed(possible)])),
-        models=(model,) if model else _models(session),
+        models=(model_named(model, engine.name, files=True).model,) if model else _models(session),
         server=options,
         options={name: values for name, values in grammar.open.items() if name not in options},
         joint={name: values for name, values in grammar.hints(_prompts(session)).items() if name not in options},

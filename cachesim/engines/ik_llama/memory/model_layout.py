@@ -31,6 +31,7 @@ class ModelKind:
     private: bool = False       # DeepSeek-V4's rules apply
     words: bool = False         # the tokens are those of the recorded vocabulary
     row_bytes: int = KV_ROW     # bytes of a K row and a V row of a layer
+    window_bytes: int = KV_ROW  # the same of a layer with a window
     row_of_state: int = 0       # bytes of the recurrent row of a layer, 0 = as in the recorded models
     head: int = HEAD            # width of an attention head [numbers]
     mrope: bool = False         # M-RoPE: an image has a single position
@@ -68,9 +69,10 @@ class ModelKind:
     def state_bytes(self, n: int, partial: bool) -> int:
         """Return the bytes of a saved sequence of ``n`` cells; a partial state omits the K/V rows. The head of a
         model's MTP layer has rows in the target, too. Every layer has a header, with or without rows."""
-        rows = len(self.attention) + self.spec.mtp
+        full = len(self.attention) - len(self.windows) + self.spec.mtp
+        row = full * self.row_bytes + len(self.windows) * self.window_bytes
         states = states_bytes(self.spec, STATE_ROW, self.row_of_state)
-        return saved_bytes(len(self.spec.layers) + self.spec.mtp, n, 0 if partial else rows * self.row_bytes, states)
+        return saved_bytes(len(self.spec.layers) + self.spec.mtp, n, 0 if partial else row, states)
 
 
 def saved_bytes(layers: int, n: int, row: int, states: int, has_values: bool = True) -> int:
@@ -100,7 +102,8 @@ def model_kind(name: str) -> ModelKind:
     """Return the layout of a model given by name or by notation, optionally with declared sizes. Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
-        return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state, head=sizes.head)
+        return replace(model_kind(layers), name=name, row_bytes=sizes.row, window_bytes=sizes.window_row,
+                       row_of_state=sizes.state, head=sizes.head)  # fmt: skip
     if name in RECORDED:
         return ModelKind(name, parse(RECORDED[name]), words=True, mrope=name.startswith(MROPE))
     if name in PRIVATE:

@@ -43,6 +43,7 @@ class ModelKind:
     spec: Spec
     mrope: bool = False                    # 2-D positions, which cannot be shifted
     own_row: int = -1                      # bytes of a K row plus a V row of a layer, -1 = as in the recorded models
+    own_window_row: int = -1               # the same of a layer with a window, -1 = as ``own_row``
     form: StateForm = STATE_FORM           # state format of the build
     state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
     history_bytes: int = 0                 # bytes of the history of n-gram embeddings, 0 = no layer has them
@@ -91,7 +92,8 @@ class ModelKind:
             rows = CacheRows(self.form.pool_keys * POOL_KEY, self.form.pool_tensors)
         number = F32
         if self.own_row >= 0:
-            rows, number = CacheRows(0 if part == "idx" else self.own_row, rows.tensors), F16
+            own = self.own_window_row if part == "swa" and self.own_window_row >= 0 else self.own_row
+            rows, number = CacheRows(0 if part == "idx" else own, rows.tensors), F16
         each = stored_bytes(rows.each, number, self.types[: rows.tensors])
         return AttentionShape(len(layers), each, self.mrope, self.form, rows.tensors)
 
@@ -159,7 +161,8 @@ def model_kind(name: str) -> ModelKind:
     Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
-        return replace(model_kind(layers), name=name, own_row=sizes.row, state_bytes=sizes.state, head=sizes.head)
+        return replace(model_kind(layers), name=name, own_row=sizes.row, own_window_row=sizes.window,
+                       state_bytes=sizes.state, head=sizes.head)  # fmt: skip
     if name in RECORDED:
         notation, mrope = RECORDED[name]
         kind = ModelKind(name, parse(notation), mrope, history_bytes=HISTORIES.get(name, 0))

@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.slot_events import CkptCreate
 from cachesim.model.spec import parse
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, overlapping
@@ -453,11 +454,15 @@ def _task_kind(session: LogSession) -> str:
 
 
 def _window(session: LogSession, model: str) -> int:
-    """Return the window [tokens] that the log prints, else that of the model of a candidate; 0 without a window."""
+    """Return the window [tokens] that the log prints, else that of the layers of a candidate; 0 without a window, and
+    for a tiny model that is given by its name."""
     n_swa = session.facts.get("n_swa")
     if isinstance(n_swa, int) and n_swa > 1:
         return n_swa
-    return max(layer.window for layer in parse(model).layers)
+    if model in ENGINES[session.engine].manual.models:
+        return 0
+    layers = split_sizes(model)[0].rpartition("-")[2]
+    return max(layer.window for layer in parse(layers).layers)
 
 
 def _found_nothing(logged: LoggedRequest) -> bool:

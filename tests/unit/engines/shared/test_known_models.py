@@ -6,12 +6,14 @@ import json
 
 import pytest
 
+import cachesim
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.known_models import MODELS, find, is_unverified, known_names, plain
 from cachesim.engines.shared.model_sizes import sized_name
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.spec import parse
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -76,7 +78,7 @@ def test_the_proportion_is_that_of_all_real_layers(name, kinds):
 def test_every_engine_starts_with_every_one_of_them(engine):
     for name in known_models(ENGINES[engine].manual):
         model, note, _ = model_named(name, engine)
-        assert name in note and model in note
+        assert name in note and split_sizes(model)[0] in note
         ENGINES[engine].start(ENGINES[engine].line[-1], model, {}, "none")
 
 
@@ -90,8 +92,11 @@ def test_names_of_ours_keep_their_meaning():
         for name in engine.manual.models:
             assert model_named(name, engine.name).model == name
     assert "gemma-3 has those of the real one" in model_named("gemma3").note
-    assert model_named("gemma-3").model == "W512 W512 W512 W512 W512 A"
-    assert model_named("qwen3.5").model == "qwen35-GGGA" and model_named("qwen3.5", "mlx_lm").model == "GGGA"
+    assert model_named("gemma-3").model == "W512 W512 W512 W512 W512 A@4096/0/256/4505"
+    assert model_named("qwen3.5").model == "qwen35-GGGA@32768/17563648"
+    assert model_named("qwen3.5", "mlx_lm").model == "GGGA@32768/17563648"
+    family = model_named("qwen3.6")
+    assert family.model == "qwen35-GGGA" and "limits in bytes count those of a tiny model" in family.note
     assert model_named("gemma-2", "mlx_lm").model == "AAAA"
 
 
@@ -105,15 +110,23 @@ def test_what_is_no_model():
 def test_a_line_says_what_it_stands_for(capsys):
     assert main(["run", "S8/S", "--model", "Qwen3-Next", "--json"]) == exits.HOLDS
     out, err = capsys.readouterr()
-    assert json.loads(out)["runs"][0]["model"] == "GGGA"
-    assert err == "cachesim: qwen3-next is GGGA: 1 of 12 repetitions (80B-A3B, 48 layers)\n"
-    assert from_line("S8", model="gpt-oss").model == "W128 A"
+    assert json.loads(out)["runs"][0]["model"] == "GGGA@24576/26345472"
+    assert err == ("cachesim: qwen3-next is GGGA, shortened from 48 layers; a token: 24,576 bytes; its states: "
+                   "79,036,416 bytes\n")
+    assert from_line("S8", model="gpt-oss").model == "W128 A@36864/0/64"
+
+
+@pytest.mark.parametrize(("model", "reused"), [("qwen3.5-397b-a17b", 0), ("qwen3.5-0.8b", 96), ("GGGA", 96)])
+def test_the_prompt_cache_holds_as_many_bytes_as_under_the_real_model(model, reused):
+    """The states of the largest one take 187 MiB, and an entry holds them twice: at its end, and in a checkpoint."""
+    case = from_line("A100/B100/A", model=model, server={"cache_ram": 256, "parallel": 1})
+    assert cachesim.run(case, "llama_cpp@b11549").requests[-1][1].cache_n == reused
 
 
 def test_a_file_may_name_one(tmp_path, capsys):
     file = tmp_path / "good.toml"
     file.write_text(GOOD.replace('model = "GGGA"', 'model = "qwen3-next"'))
-    assert (load(file).model, load(file).model_note[:10]) == ("GGGA", "qwen3-next")
+    assert (load(file).model, load(file).model_note[:10]) == ("GGGA@24576/26345472", "qwen3-next")
     file.write_text(GOOD.replace('model = "GGGA"', 'model = "gemma3"'))
     assert (load(file).model, load(file).model_note) == ("gemma3", "")
 

@@ -68,7 +68,7 @@ def test_config_and_gguf_say_the_same_as_the_name(tmp_path):
     file.write_text(json.dumps({"text_config": QWEN}))
     named = sizes_of("qwen3-next")
     for word in (str(file), gguf(tmp_path, "qwen3next", QWEN_KEYS)):
-        assert sizes_of(word)[:5] == named[:5]
+        assert sizes_of(word)._replace(source=named.source) == named
 
 
 @pytest.mark.parametrize(("arch", "keys", "layers", "token", "state"), [
@@ -92,7 +92,7 @@ def test_layer_types_name_the_layers(tmp_path):
     file.write_text(json.dumps({"layer_types": types, "num_attention_heads": 4, "num_key_value_heads": 2,
                                 "hidden_size": 64, "sliding_window": 32}))  # fmt: skip
     found = sizes_of(str(file))
-    assert (found.layers, found.attention, found.row) == ("W32 A", 6, 2 * 32 * 2)
+    assert (found.layers, found.full, found.window) == ("W32 A", 3 * 2 * 32 * 2, 3 * 2 * 32 * 2)
 
 
 @pytest.mark.parametrize(("name", "content", "told"), [
@@ -129,7 +129,7 @@ def test_sizes_of_few_layers_add_up_to_the_real_ones():
 
 
 def test_only_windows_of_unscaled_tokens_declare_the_width_of_a_head():
-    gemma, hybrid = sizes_of("gemma-3"), sizes_of("qwen3-next")
+    gemma, hybrid = sizes_of("gemma-3-12b"), sizes_of("qwen3-next")
     assert (gemma.declared(gemma.layers)[-4:], gemma.declared(gemma.layers, 64).count("/")) == ("/256", 1)
     assert hybrid.head == 256 and hybrid.declared("GGGA") == "GGGA@24576/26345472"
     assert split_sizes("W8 A@512/0/64") == ("W8 A", DeclaredSizes(512, 0, 64))
@@ -153,79 +153,79 @@ def test_a_kind_that_was_not_recorded_has_the_bytes_of_our_own_numbers():
 
 
 KNOWN = {
-    "qwen3-next": ("GGGA", 12, 36, 2048, 2195456, 256, 262144),
-    "qwen3-coder-next": ("GGGA", 12, 36, 2048, 2195456, 256, 262144),
-    "qwen3.5": ("GGGA", 8, 24, 4096, 2195456, 256, 262144),
-    "qwen3.5-0.8b": ("GGGA", 6, 18, 2048, 1122304, 256, 262144),
-    "qwen3.5-2b": ("GGGA", 6, 18, 2048, 1122304, 256, 262144),
-    "qwen3.5-4b": ("GGGA", 8, 24, 4096, 2195456, 256, 262144),
-    "qwen3.5-27b": ("GGGA", 16, 48, 4096, 3268608, 256, 262144),
-    "qwen3.5-35b-a3b": ("GGGA", 10, 30, 2048, 2195456, 256, 262144),
-    "qwen3.5-122b-a10b": ("GGGA", 12, 36, 2048, 4341760, 256, 262144),
-    "qwen3.5-397b-a17b": ("GGGA", 15, 45, 2048, 4341760, 256, 262144),
-    "qwen3.6-27b": ("GGGA", 16, 48, 4096, 3268608, 256, 262144),
-    "qwen3.6-35b-a3b": ("GGGA", 10, 30, 2048, 2195456, 256, 262144),
-    "qwen3.8-27b": ("GGGA", 16, 48, 4096, 3268608, 256, 262144),
-    "kimi-linear": ("GGGA", 7, 20, 1152, 2244608, 576, 1048576),
-    "gpt-oss": ("W128 A", 36, 0, 2048, 0, 64, 131072),
-    "gpt-oss-20b": ("W128 A", 24, 0, 2048, 0, 64, 131072),
-    "llama-3": ("AAAA", 32, 0, 4096, 0, 128, 131072),
-    "llama-3.1-70b": ("A", 80, 0, 4096, 0, 128, 131072),
-    "llama-3.1-405b": ("A", 126, 0, 4096, 0, 128, 131072),
-    "llama-3.2-1b": ("A", 16, 0, 2048, 0, 64, 131072),
-    "llama-3.2-3b": ("A", 28, 0, 4096, 0, 128, 131072),
-    "mistral": ("AAAA", 32, 0, 4096, 0, 128, 32768),
-    "mixtral-8x7b": ("A", 32, 0, 4096, 0, 128, 32768),
-    "qwen3": ("AAAA", 36, 0, 4096, 0, 128, 40960),
-    "qwen3-0.6b": ("A", 28, 0, 4096, 0, 128, 40960),
-    "qwen3-1.7b": ("A", 28, 0, 4096, 0, 128, 40960),
-    "qwen3-4b": ("A", 36, 0, 4096, 0, 128, 40960),
-    "qwen3-14b": ("A", 40, 0, 4096, 0, 128, 40960),
-    "qwen3-32b": ("A", 64, 0, 4096, 0, 128, 40960),
-    "qwen3-30b-a3b": ("A", 48, 0, 2048, 0, 128, 40960),
-    "qwen3-235b-a22b": ("A", 94, 0, 2048, 0, 128, 40960),
-    "qwen3-4b-2507": ("A", 36, 0, 4096, 0, 128, 262144),
-    "qwen3-30b-a3b-2507": ("A", 48, 0, 2048, 0, 128, 262144),
-    "qwen3-235b-a22b-2507": ("A", 94, 0, 2048, 0, 128, 262144),
-    "qwen2.5": ("AAAA", 28, 0, 2048, 0, 128, 131072),
-    "qwen2.5-7b-instruct": ("A", 28, 0, 2048, 0, 128, 32768),
-    "glm-4.5": ("AAAA", 92, 0, 4096, 0, 128, 131072),
-    "minimax-m2.1": ("A", 62, 0, 4096, 0, 128, 196608),
-    "deepseek-v3": ("AAAA", 61, 0, 1152, 0, 576, 163840),
-    "deepseek-r1": ("A", 61, 0, 1152, 0, 576, 163840),
-    "kimi-k2-instruct": ("A", 61, 0, 1152, 0, 576, 131072),
-    "gemma-3": ("W512 W512 W512 W512 W512 A", 26, 0, 1024, 0, 256, 32768),
-    "gemma-3-270m": ("W512 W512 W512 W512 W512 A", 18, 0, 1024, 0, 256, 32768),
-    "gemma-3-4b": ("W1024 W1024 W1024 W1024 W1024 A", 34, 0, 4096, 0, 256, 131072),
-    "gemma-3-12b": ("W1024 W1024 W1024 W1024 W1024 A", 48, 0, 8192, 0, 256, 131072),
-    "gemma-3-27b": ("W1024 W1024 W1024 W1024 W1024 A", 62, 0, 8192, 0, 128, 131072),
-    "gemma-4-26b-a4b": ("W1024 W1024 W1024 W1024 W1024 A", 30, 0, 8192, 0, 256, 262144),
-    "gemma-4-31b": ("W1024 W1024 W1024 W1024 W1024 A", 60, 0, 16384, 0, 256, 262144),
-    "granite-4.0-h-350m": ("SSSSSSSSSSASSASSSASSSSSSSSSASSSS", 4, 28, 1024, 807936, 64, 32768),
-    "granite-4.0-h-small": ("SSSSSASSSS", 4, 36, 4096, 4295680, 128, 131072),
-    "nemotron-3-nano": ("SSSAS", 6, 23, 1024, 2170880, 128, 262144),
-    "nemotron-3.5-lightning": ("SSSASSSASSSASSSASSSASSSSASSSS", 6, 23, 1024, 2170880, 128, 262144),
-    "nemotron-3-super": ("SSSSAS", 8, 40, 1024, 4317184, 128, 262144),
-    "nemotron-nano-9b-v2": ("SSSSSSSSASSSASSSSASSSSASSSSSSSS", 4, 27, 4096, 5390336, 128, 131072),
-    "mamba-2": ("SSSS", 0, 64, 0, 2685952, 16, 0),
-    "lfm2-1.2b": ("CCACCACA", 6, 10, 2048, 16384, 64, 128000),
-    "deepseek-v3.2": ("I2048", 61, 0, 1408, 0, 576, 163840),
-    "deepseek-v4": ("W128 D4.128.512 D128.128", 43, 0, 1024, 0, 512, 1048576),
-    "deepseek-v4-pro": ("D128.128 D4.128.1024", 61, 0, 1024, 0, 512, 1048576),
-    "glm-5": ("I2048", 78, 0, 1408, 0, 576, 202752),
-    "glm-5.2": ("I2048 A A A", 78, 0, 1408, 0, 576, 1048576),
-    "glm-5-next": ("G G G P2048", 11, 34, 1792, 4489216, 512, 1048576),
-    "hunyuan-v4": ("I2048 A A A", 34, 0, 1408, 0, 576, 262144),
-    "dots-3": ("I2048 W513 W513 W513", 46, 0, 2176, 0, 576, 524288),
-    "minimax-m3": ("A B128 B128 B128", 60, 0, 2560, 0, 128, 524288),
-    "qwen3.8-flash-next": ("G G G P2048", 12, 36, 2560, 3268608, 256, 262144),
+    "qwen3-next": ("GGGA", 24576, 79036416, 256, 262144),
+    "qwen3-coder-next": ("GGGA", 24576, 79036416, 256, 262144),
+    "qwen3.5": ("GGGA", 32768, 52690944, 256, 262144),
+    "qwen3.5-0.8b": ("GGGA", 12288, 20201472, 256, 262144),
+    "qwen3.5-2b": ("GGGA", 12288, 20201472, 256, 262144),
+    "qwen3.5-4b": ("GGGA", 32768, 52690944, 256, 262144),
+    "qwen3.5-27b": ("GGGA", 65536, 156893184, 256, 262144),
+    "qwen3.5-35b-a3b": ("GGGA", 20480, 65863680, 256, 262144),
+    "qwen3.5-122b-a10b": ("GGGA", 24576, 156303360, 256, 262144),
+    "qwen3.5-397b-a17b": ("GGGA", 30720, 195379200, 256, 262144),
+    "qwen3.6-27b": ("GGGA", 65536, 156893184, 256, 262144),
+    "qwen3.6-35b-a3b": ("GGGA", 20480, 65863680, 256, 262144),
+    "qwen3.8-27b": ("GGGA", 65536, 156893184, 256, 262144),
+    "kimi-linear": ("GGGA", 8064, 44892160, 576, 1048576),
+    "gpt-oss": ("W128 A", 73728, 0, 64, 131072),
+    "gpt-oss-20b": ("W128 A", 49152, 0, 64, 131072),
+    "llama-3": ("AAAA", 131072, 0, 128, 131072),
+    "llama-3.1-70b": ("A", 327680, 0, 128, 131072),
+    "llama-3.1-405b": ("A", 516096, 0, 128, 131072),
+    "llama-3.2-1b": ("A", 32768, 0, 64, 131072),
+    "llama-3.2-3b": ("A", 114688, 0, 128, 131072),
+    "mistral": ("AAAA", 131072, 0, 128, 32768),
+    "mixtral-8x7b": ("A", 131072, 0, 128, 32768),
+    "qwen3": ("AAAA", 147456, 0, 128, 40960),
+    "qwen3-0.6b": ("A", 114688, 0, 128, 40960),
+    "qwen3-1.7b": ("A", 114688, 0, 128, 40960),
+    "qwen3-4b": ("A", 147456, 0, 128, 40960),
+    "qwen3-14b": ("A", 163840, 0, 128, 40960),
+    "qwen3-32b": ("A", 262144, 0, 128, 40960),
+    "qwen3-30b-a3b": ("A", 98304, 0, 128, 40960),
+    "qwen3-235b-a22b": ("A", 192512, 0, 128, 40960),
+    "qwen3-4b-2507": ("A", 147456, 0, 128, 262144),
+    "qwen3-30b-a3b-2507": ("A", 98304, 0, 128, 262144),
+    "qwen3-235b-a22b-2507": ("A", 192512, 0, 128, 262144),
+    "qwen2.5": ("AAAA", 57344, 0, 128, 131072),
+    "qwen2.5-7b-instruct": ("A", 57344, 0, 128, 32768),
+    "glm-4.5": ("AAAA", 376832, 0, 128, 131072),
+    "minimax-m2.1": ("A", 253952, 0, 128, 196608),
+    "deepseek-v3": ("AAAA", 70272, 0, 576, 163840),
+    "deepseek-r1": ("A", 70272, 0, 576, 163840),
+    "kimi-k2-instruct": ("A", 70272, 0, 576, 131072),
+    "gemma-3": ("W512 W512 W512 W512 W512 A", 26624, 0, 256, 32768),
+    "gemma-3-270m": ("W512 W512 W512 W512 W512 A", 18432, 0, 256, 32768),
+    "gemma-3-4b": ("W1024 W1024 W1024 W1024 W1024 A", 139264, 0, 256, 131072),
+    "gemma-3-12b": ("W1024 W1024 W1024 W1024 W1024 A", 393216, 0, 256, 131072),
+    "gemma-3-27b": ("W1024 W1024 W1024 W1024 W1024 A", 507904, 0, 128, 131072),
+    "gemma-4-26b-a4b": ("W1024 W1024 W1024 W1024 W1024 A", 225280, 0, 256, 262144),
+    "gemma-4-31b": ("W1024 W1024 W1024 W1024 W1024 A", 901120, 0, 256, 262144),
+    "granite-4.0-h-350m": ("SSSSSSSSSSASSASSSASSSSSSSSSASSSS", 4096, 22622208, 64, 32768),
+    "granite-4.0-h-small": ("SSSSSASSSS", 16384, 154644480, 128, 131072),
+    "nemotron-3-nano": ("SSSAS", 6144, 49930240, 128, 262144),
+    "nemotron-3.5-lightning": ("SSSASSSASSSASSSASSSASSSSASSSS", 6144, 49930240, 128, 262144),
+    "nemotron-3-super": ("SSSSAS", 8192, 172687360, 128, 262144),
+    "nemotron-nano-9b-v2": ("SSSSSSSSASSSASSSSASSSSASSSSSSSS", 16384, 145539072, 128, 131072),
+    "mamba-2": ("SSSS", 0, 171900928, 16, 0),
+    "lfm2-1.2b": ("CCACCACA", 12288, 163840, 64, 128000),
+    "deepseek-v3.2": ("I2048", 85888, 0, 576, 163840),
+    "deepseek-v4": ("W128 D4.128.512 D128.128", 44032, 0, 512, 1048576),
+    "deepseek-v4-pro": ("D128.128 D4.128.1024", 62464, 0, 512, 1048576),
+    "glm-5": ("I2048", 109824, 0, 576, 202752),
+    "glm-5.2": ("I2048 A A A", 95232, 0, 576, 1048576),
+    "glm-5-next": ("G G G P2048", 19712, 152633344, 512, 1048576),
+    "hunyuan-v4": ("I2048 A A A", 41728, 0, 576, 262144),
+    "dots-3": ("I2048 W513 W513 W513", 90112, 0, 576, 524288),
+    "minimax-m3": ("A B128 B128 B128", 152064, 0, 128, 524288),
+    "qwen3.8-flash-next": ("G G G P2048", 30720, 117669888, 256, 262144),
 }
-"""Layers; layers with rows, with states; bytes of a token's rows, of a state; width of a head; context [tokens]."""
+"""Layers; bytes of a token's rows and of all states; width of a head; context [tokens]."""
 
 
 def test_the_named_models_have_the_sizes_of_their_config_files():
     found = {name: (sizes_of(name), real_model(name).context) for name in known_sizes()}
-    assert {name: (of.layers, of.attention, of.recurrent, of.row, of.state, of.head, context)
+    assert {name: (of.layers, of.token_bytes, of.state_bytes, of.head, context)
             for name, (of, context) in found.items()} == KNOWN  # fmt: skip
 
 
@@ -235,16 +235,15 @@ def test_an_engine_without_chosen_rows_refuses_models_with_them():
         older_model("deepseek-v3.2", "vLLM")
 
 
-def test_layers_of_different_sizes_count_with_the_largest_row_and_state():
+def test_layers_of_different_sizes_are_added_up():
     """Bytes of F16 rows and F32 states; the index row of a token is part of its row."""
     small, large = LayerSize("A", 8, 8), LayerSize("I", 16, 8, numbers="4", index_key=10)
     slow, fast = LayerSize("G", conv=3, matrix=20), LayerSize("G", conv=9, matrix=4)
     model = RealModel((small, slow, large, fast, LayerSize("")), "a file", head=64)
-    assert sizes_in(model) == ModelSizes("A G I4 G", 2, 2, 2 * (16 + 8 + 10), 4 * 23, "a file", 64)
-    assert sizes_in(RealModel((slow,), "a file", head=64)) == ModelSizes("G", 0, 1, 0, 92, "a file")
-    assert sizes_in(RealModel((small,), "a file", head=16)) == ModelSizes("A", 1, 0, 32, 0, "a file", 16)
+    assert sizes_in(model) == ModelSizes("A G I4 G", 2 * (16 + 24 + 10), 0, 4 * (23 + 13), "a file", 64)
+    assert sizes_in(RealModel((slow,), "a file", head=64)) == ModelSizes("G", 0, 0, 92, "a file")
     window = RealModel((LayerSize("W", 4, 4), LayerSize("W", 40, 4)), "a file", window=8, head=16)
-    assert sizes_in(window) == ModelSizes("W8", 2, 0, 88, 0, "a file", 16)
+    assert sizes_in(window) == ModelSizes("W8", 0, 2 * 52, 0, "a file", 16)
 
 
 @pytest.mark.parametrize(("word", "name"), [

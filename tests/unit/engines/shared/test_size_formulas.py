@@ -53,7 +53,7 @@ def test_a_name_may_declare_sizes(name, parts):
 
 
 @pytest.mark.parametrize("name", ["A@", "A@12", "A@12/", "A@/5", "A@1234567890123456/0", "A@1/2/12345", "A@1/2/",
-                                  "A@1/2/3/4", "A@x/2", "A@ 1/2"])  # fmt: skip
+                                  "A@1/2/3/4/5", "A@1/2//4", "A@x/2", "A@ 1/2"])  # fmt: skip
 def test_a_name_with_other_words_after_its_mark_is_refused(name):
     with pytest.raises(BadInput, match=f"^model '{name}': expected two sizes in bytes after '@'") as bad:
         split_sizes(name)
@@ -65,14 +65,17 @@ def test_only_another_width_of_a_head_is_written():
     assert name_with_sizes("A", DeclaredSizes(3, 4, 16)) == "A@3/4" != name_with_sizes("A", DeclaredSizes(3, 4, 17))
 
 
-REAL = ModelSizes("GGGA", 12, 36, 2048, 1000, "a file", 256)
+REAL = ModelSizes("GGGA", full=24576, window=0, state_bytes=36000, source="a file", head=256)
+WINDOWS = ModelSizes("W8 A", full=3000, window=8000, state_bytes=0, source="a file", head=64)
 
 
 @pytest.mark.parametrize(("sizes", "model", "scale", "name"), [
     (REAL, "GGGA", 1, "GGGA@24576/12000"), (REAL, "GGGA", 64, "GGGA@1572864/12000"), (REAL, "GA", 1, "GA@24576/36000"),
     (REAL, "AA", 1, "AA@12288/0"), (REAL, "G", 3, "G@0/36000"), (REAL, "H", 1, "H@24576/36000"),
     (REAL, "moe-GA", 1, "moe-GA@24576/36000"), (REAL, "W8 A", 1, "W8 A@12288/0/256"),
-    (REAL, "W8 A", 2, "W8 A@24576/0"), (REAL._replace(attention=1, row=7), "AA", 1, "AA@3/0"),
+    (REAL, "W8 A", 2, "W8 A@24576/0"), (REAL._replace(full=7), "AA", 1, "AA@3/0"),
+    (WINDOWS, "W8 W8 A", 1, "W8 W8 A@3000/0/64/4000"), (WINDOWS, "W8 W8 A", 2, "W8 W8 A@6000/0/16/8000"),
+    (WINDOWS, "AA", 1, "AA@5500/0"), (WINDOWS._replace(window=6000), "W8 W8 A", 1, "W8 W8 A@3000/0/64"),
 ])  # fmt: skip
 def test_a_small_model_has_the_sum_of_the_sizes(sizes, model, scale, name):
     assert sizes.declared(model, scale) == name
@@ -80,7 +83,7 @@ def test_a_small_model_has_the_sum_of_the_sizes(sizes, model, scale, name):
 
 def test_the_sizes_of_a_model_are_those_of_its_layers():
     assert (REAL.token_bytes, REAL.state_bytes) == (24576, 36000)
-    assert ModelSizes("A", 1, 0, 4, 0, "").head == 16
+    assert (WINDOWS.token_bytes, ModelSizes("A", 4, 0, 0, "").head) == (11000, 16)
 
 
 def test_states_are_as_large_as_declared_or_recorded_or_simulated():

@@ -22,7 +22,7 @@ def numbers(text):
 
 
 def costly(evaluated=500, gib=1, unanswered=0, imprecise=False, wrong=0, **options):
-    setting = FittedSetting(options, gib * GIB, 4096, imprecise)
+    setting = FittedSetting(options, gib * GIB, 4096, 0, imprecise)
     return CostlySetting(setting, AgentCost(10_000, evaluated, 90, 20, unanswered, wrong))
 
 

@@ -26,7 +26,7 @@ def shows(text, *parts):
 
 
 def costly(evaluated, gib=1.0, unanswered=0, imprecise=False, wrong=0, **options):
-    setting = FittedSetting({"ctx_size": 4096, **options}, int(gib * GIB), 4096, imprecise)
+    setting = FittedSetting({"ctx_size": 4096, **options}, int(gib * GIB), 4096, 0, imprecise)
     return CostlySetting(setting, AgentCost(10_000, evaluated, 90, 20, unanswered, wrong))
 
 
@@ -90,7 +90,7 @@ def test_what_decided_is_what_the_numbers_of_the_json_say(seed):
 def test_a_context_holds_the_longest_request_or_is_the_largest_that_fits():
     data, _ = told(costly(500, parallel=1), clients=1, tokens=1)
     assert numbers(data["reasons"][0]["text"]) == ["4,096", "8,200"]
-    large = FittedSetting({"ctx_size": 8448, "parallel": 1}, GIB, 0, False)
+    large = FittedSetting({"ctx_size": 8448, "parallel": 1}, GIB, 0, 0, False)
     data, _ = told(costly(500)._replace(setting=large), tokens=1)
     assert numbers(data["reasons"][0]["text"]) == ["8,200"]
 
@@ -102,7 +102,7 @@ def test_what_costs_is_said_after_the_command_line():
 
 
 def test_what_was_left_out_is_said():
-    big = FittedSetting({}, 9 * GIB + 512 * MIB, 0, False)
+    big = FittedSetting({}, 9 * GIB + 512 * MIB, 0, 0, False)
     data, text = told(costly(500, parallel=1), wrong=[costly(400, wrong=7, parallel=2)], excluded=[big, big])
     assert data["excluded"] == 2 and data["smallest_excluded"] == big.total
     assert shows(text, "1 settings tried; 2 ", "8.0 GiB", "1 settings", "-c 4096 -np 2", "7 of 20")

@@ -152,7 +152,7 @@ def test_an_engine_without_settings_is_refused():
 
 
 def costly(evaluated=500, gib=1, unanswered=0, imprecise=False, wrong=0, **options):
-    setting = FittedSetting(options, gib * GIB, 4096, imprecise)
+    setting = FittedSetting(options, gib * GIB, 4096, 0, imprecise)
     return CostlySetting(setting, AgentCost(10_000, evaluated, 90, 20, unanswered, wrong))
 
 

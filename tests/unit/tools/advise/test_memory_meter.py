@@ -9,7 +9,7 @@ import pytest
 import cachesim
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.size_formulas import ModelSizes
-from cachesim.tools.advise.memory_meter import Sizes, peak_bytes, real_sizes, with_real_sizes
+from cachesim.tools.advise.memory_meter import Sizes, peak_bytes, with_real_sizes
 from cachesim.tools.advise.setup_changes import Setup
 
 PEAKS = [
@@ -39,17 +39,8 @@ def test_a_model_with_real_sizes_is_counted_by_the_server():
     assert own == 49 and declared > 40 * 1_000
 
 
-def real(layers, attention=300, recurrent=40):
-    return ModelSizes(layers, attention, recurrent, row=2, state=7, source="x")
-
-
-@pytest.mark.parametrize(("layers", "attention", "sizes"), [
-    ("W8 W8 A", 300, Sizes(200, 400, 280, "x")), ("GGA", 300, Sizes(600, 0, 280, "x")),
-    ("W8", 300, Sizes(0, 600, 280, "x")),
-    ("GS", 0, Sizes(0, 0, 280, "x")), ("W8 A", 301, Sizes(302, 300, 280, "x")),
-])  # fmt: skip
-def test_the_bytes_of_a_row_are_divided_among_the_layers(layers, attention, sizes):
-    assert real_sizes(real(layers, attention=attention)) == sizes
+def real(layers, full=600, states=280):
+    return ModelSizes(layers, full, window=0, state_bytes=states, source="x")
 
 
 @pytest.mark.parametrize("model", ["GA", "qwen35-GGGA", "qwen35-GGGA@9"])
@@ -62,8 +53,8 @@ def test_a_case_gets_the_sizes_of_a_real_model(model):
 
 @pytest.mark.parametrize(("model", "given", "error"), [
     ("A", {}, "recurrent states"),
-    ("GA", {"recurrent": 0}, "recurrent states"),
-    ("GA", {"attention": 0}, "K/V rows"),
+    ("GA", {"states": 0}, "recurrent states"),
+    ("GA", {"full": 0}, "K/V rows"),
     ("G", {}, "K/V rows"),
     ("tiny-llama", {}, "tiny-llama"),
 ])  # fmt: skip

@@ -58,7 +58,7 @@ def test_import_takes_the_layers_of_the_model(tmp_path: Path, capsys: pytest.Cap
     log.write_text("slot launch_slot_: id  0 | task 0 | processing task\n")
     out, err = lines_of(capsys, "import", str(log), "--server", line)
     assert "--server: llama_cpp@b11549, ctx_size=4096" in err
-    assert "llama_cpp@b11549 (given), model AAAA" in out
+    assert "llama_cpp@b11549 (given), model AAAA@36864/0" in out
 
 
 def test_memory_takes_the_model_and_the_arguments_of_sizes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +84,7 @@ def test_a_model_may_be_named_beside_a_shell_variable(capsys: pytest.CaptureFixt
 
 def test_a_shell_variable_may_stand_for_the_folder_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = lines_of(capsys, "run", "A60/A", "--server", "llama-server -m $MODELS/Qwen3-8B-Q4_K_M.gguf")
-    assert "taken from its name" in err and "AAAA  llama_cpp@b11549" in out
+    assert "taken from its name" in err and "AAAA@36864/0  llama_cpp@b11549" in out
 
 
 def test_layers_are_read_from_a_file_that_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -332,11 +332,11 @@ def applied(command: str, capsys: pytest.CaptureFixture[str], **given: object) -
 def test_a_line_gives_what_the_arguments_lack_and_precedes_their_settings(capsys: pytest.CaptureFixture[str]) -> None:
     args, notes = applied("llama-server -m Qwen3-8B.gguf -c 4096 -np 2 --host h --port 1 --host g", capsys,
                           profiles=[], model=None, settings=["parallel=3"])  # fmt: skip
-    assert args == {"profiles": [present_name("llama_cpp")], "model": "AAAA",
+    assert args == {"profiles": [present_name("llama_cpp")], "model": "AAAA@36864/0",
                     "settings": ["ctx_size=4096", "parallel=2", "parallel=3"]}  # fmt: skip
     assert notes == [
         "model Qwen3-8B.gguf: no file of it is here, taken from its name",
-        "qwen3 is AAAA: all its layers are attention",
+        "qwen3 is AAAA, shortened from 36 layers; a token: 147,456 bytes",
         f"--server: {present_name('llama_cpp')}, ctx_size=4096, parallel=2",
         "ignored, without an effect on the cache: --host, --port"]  # fmt: skip
 
@@ -378,7 +378,7 @@ def test_conversations_are_drawn_for_the_model_of_the_line_if_the_engine_has_som
     capsys: pytest.CaptureFixture[str]
 ) -> None:
     args, notes = applied("mlx_lm.server --model qwen3-next", capsys, profiles=[], models=None)
-    assert args["models"] == ["GGGA"] and notes[1] == "qwen3-next is GGGA: 1 of 12 repetitions (80B-A3B, 48 layers)"
+    assert args["models"] == ["GGGA"] and notes[1].startswith("qwen3-next is GGGA, shortened")
     args, notes = applied("mlx_lm.server --model GA", capsys, profiles=[], models=["S"])
     assert args["models"] == ["S"] and len(notes) == 1
     args, notes = applied("mlx_lm.server --model falcon-h1", capsys, profiles=[], models=None)
