@@ -19,12 +19,36 @@ SAMPLED = 1 << 40        # first number of sampled tokens, above all tokens of p
 WRONG = 1 << 41          # first number of rejected drafted tokens
 
 
+REMEMBERED = 1 << 20     # tokens of the last list that a GrowingHash keeps, at most
+
+
+class GrowingHash:
+    """CRC-32 of lists of tokens, each token as 64 bits. It reads only the tokens after those of the last call if a list
+    begins with them: a list grows by a token from call to call."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[int], int] = [], 0      # tokens of the last call, and their CRC
+
+    def __call__(self, tokens: Sequence[int]) -> int:
+        """Return the CRC of these tokens."""
+        known, crc = self._last
+        if tokens[: len(known)] != known:
+            known, crc = [], 0
+        crc = zlib.crc32(array("q", tokens[len(known) :]).tobytes(), crc)
+        if len(tokens) <= REMEMBERED:
+            self._last = tokens[:], crc
+        return crc
+
+
+hash_of = GrowingHash()
+
+
 def forced_or_hashed(held: Sequence[int], request: Request, n_gen: int) -> int:
     """Return the request's forced token number ``n_gen``. Without a forced token, return a token derived from a CRC of
     all tokens held, so that equal conversations continue equally."""
     if request.forced is not None and n_gen < len(request.forced):
         return request.forced[n_gen]
-    return SAMPLED + zlib.crc32(array("q", held).tobytes())
+    return SAMPLED + hash_of(held)
 
 
 class CountingSampler:

@@ -9,6 +9,7 @@ from cachesim.engines.shared.vocab import (
     TAGGED,
     WRONG,
     CountingSampler,
+    GrowingHash,
     forced_draft,
     forced_or_hashed,
     plain_text,
@@ -43,6 +44,16 @@ def test_a_forced_token_is_used_while_there_is_one():
     plain = Request((1,))
     chosen = forced_or_hashed((1, 2), plain, 0)
     assert chosen == forced_or_hashed([1, 2], plain, 5) != forced_or_hashed((2, 1), plain, 0)
+
+
+def test_a_hash_does_not_depend_on_the_lists_before_it():
+    growing, tokens, found, expected = GrowingHash(), [], [], []
+    for change in (tokens.clear, lambda: tokens.extend([1, 2, 3]), lambda: tokens.append(-4), lambda: tokens.pop(1),
+                   lambda: tokens.insert(1, 1 << 40), tokens.reverse, lambda: tokens.append(5)):  # fmt: skip
+        change()
+        found.append(growing(tokens))
+        expected.append(GrowingHash()(tokens))
+    assert found == expected and len(set(found)) == len(found)
 
 
 def test_a_draft_is_right_as_far_as_it_is_said_to_be():
