@@ -58,6 +58,11 @@ class BoundedChild:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """False after an error, and after ``close``."""
+        return self.close.alive
+
     def ask(self, request: Mapping[str, Any], data: bytes = b"") -> Any:
         """Return the parser's result for a request. Raise BadInput, also if the child ended."""
         line = to_line(request)

@@ -23,7 +23,8 @@ PACKAGE = Path(cachesim.__file__).parent
 ROW = re.compile(r"^\| `(?P<name>[\w.]+)` \| [^|]+ \| (?P<most>[^|]+) \| (?P<bytes>[^|]+) \|$", re.M)
 ROWS = {row["name"]: row for row in ROW.finditer((PACKAGE / "pages/limits.md").read_text("utf-8"))}
 OBJECTS = {"engines.shared.vocab.GrowingHash", "judging.compare_answer.ColdRunCache",
-           "tools.watch.recent_bodies.RecentBodies", "tools.watch.report._rows"}    # caches of an object that lives as long as a command
+           "tools.watch.recent_bodies.RecentBodies", "tools.watch.report._rows"}
+"""Caches of an object that lives as long as a command."""
 CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
 
 MAKES_A_CACHE = re.compile(

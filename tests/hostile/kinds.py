@@ -260,7 +260,7 @@ KINDS = {
         Kind("log", 4, log, ("tests.hostile.readers", "read_tasks")),
         Kind("server-log", 2, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
         Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run_rule_file"), together=False),
-        Kind("template", 1, template, ("cachesim.tools.request_bodies.import_bodies", "render"), JINJA),
+        Kind("template", 1, template, ("cachesim.tools.request_bodies.template", "TemplateRenderer.render"), JINJA),
         Kind("gguf", 1, gguf, ("cachesim.base.bounded_child", "BoundedChild.ask")),
         Kind("tokenizer", 1, tokenizer, ("cachesim.tools.request_bodies.import_bodies", "read_tokenizer"), TOKENIZERS),
         Kind("http", 6, http, ("cachesim.base.http_client", "HttpClient.ask")),

@@ -8,7 +8,6 @@ tokens at the end (``new_tokens``).
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -36,7 +35,7 @@ from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
 from cachesim.tools.request_bodies.reported_reuse import ReplyComparison, reported_reuse
 from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests, render_request
-from cachesim.tools.request_bodies.template import Prompt, examine, is_template_option, read_template, render
+from cachesim.tools.request_bodies.template import Prompt, TemplateRenderer, is_template_option, read_template
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
 
 
@@ -133,32 +132,32 @@ def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBo
     """Return the import of these files. Raise BadInput."""
     found, left = read_bodies(paths)
     sent = bodies_of(found)
-    use = PLAIN
-    if options.template and not all(body.is_raw for body in sent):
-        use = examine(read_template(Path(options.template)), options.template)
-    bodies = as_parsed(sent, options.profile, use)
-    prompts = _rendered(bodies, options)
-    with closing(_tokenizer(bodies, prompts, options.tokenizer)) as tokenizer:
-        scales = str(options.server.get(scales_option(options.profile), ""))
-        records = link_requests(bodies, prompts, tokenizer, adapter_keys(bodies, scales))
-        lost = [invalidated_tokens(records, record, tokenizer) for record in records]
-        data = _data(paths, records, lost, tokenizer, options)
-        data["skipped"] = left
-        head = _head(paths, data, options)
-        simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
-        _simulated(data, simulated, [kept_by_any(records, record) for record in records])
-        _reported(data, reported_reuse(records, simulated, tokenizer.exact, options.other_model))
-        data["cure"] = cured = None
-        if options.is_cured and simulated.toml:
-            setup = CureSetup(
-                profile=options.profile,
-                model=options.model,
-                server=options.server,
-                tokenizer=tokenizer,
-                render=partial(_rendered, options=options),
-                other_model=options.other_model,
-            )
-            cured = _cure(data, records, prompts, simulated, setup)
+    source = read_template(Path(options.template)) if options.template else None
+    with TemplateRenderer(source, options.template) as template:
+        use = PLAIN if all(body.is_raw for body in sent) else template.use()
+        bodies = as_parsed(sent, options.profile, use)
+        prompts = template.render(bodies)
+        with closing(_tokenizer(bodies, prompts, options.tokenizer)) as tokenizer:
+            scales = str(options.server.get(scales_option(options.profile), ""))
+            records = link_requests(bodies, prompts, tokenizer, adapter_keys(bodies, scales))
+            lost = [invalidated_tokens(records, record, tokenizer) for record in records]
+            data = _data(paths, records, lost, tokenizer, options)
+            data["skipped"] = left
+            head = _head(paths, data, options)
+            simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
+            _simulated(data, simulated, [kept_by_any(records, record) for record in records])
+            _reported(data, reported_reuse(records, simulated, tokenizer.exact, options.other_model))
+            data["cure"] = cured = None
+            if options.is_cured and simulated.toml:
+                setup = CureSetup(
+                    profile=options.profile,
+                    model=options.model,
+                    server=options.server,
+                    tokenizer=tokenizer,
+                    render=template.render,
+                    other_model=options.other_model,
+                )
+                cured = _cure(data, records, prompts, simulated, setup)
     return ImportedBodies(data, simulated.toml, cured)
 
 
@@ -180,14 +179,6 @@ def _cure(
     if data["simulation"]["not_kept"]:
         data["simulation"]["other_not_kept"] = lost_with(records[: len(run.reused)], setup)
     return None
-
-
-def _rendered(bodies: Sequence[Body], options: ImportOptions) -> list[Prompt | None]:
-    """Return the prompts as the chat template renders them, None for those that are rendered plainly. Raise
-    BadInput."""
-    if not options.template:
-        return [None] * len(bodies)
-    return render(read_template(Path(options.template)), bodies, options.template)
 
 
 def _tokenizer(bodies: Sequence[Body], prompts: Sequence[Prompt | None], file: str) -> Tokenizer:

@@ -70,24 +70,46 @@ def _token(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def examine(template: TemplateSource, file: str) -> TemplateUse:
-    """Return what a template does with the messages of a chat. Raise BadInput if it is broken or exceeds its limits."""
-    from cachesim.base.bounded_child import BoundedChild
+class TemplateRenderer:
+    """Renderer of the chat template of an import. The template runs in a child process, which starts when it is needed.
+    A context manager; leaving it ends the child."""
 
-    with BoundedChild(PARSER, "the chat template", file, {"kwargs": {}}, encoded(template.source)) as child:
-        return TemplateUse(source=template.source, **child.ask({EXAMINE: True}))
+    def __init__(self, source: TemplateSource | None, file: str) -> None:
+        """``source``: the template, None = prompts are rendered plainly. ``file``: its path, for messages."""
+        self._source = source
+        self._file = file
+        self._child: BoundedChild | None = None
 
+    def __enter__(self) -> TemplateRenderer:
+        return self
 
-def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[Prompt | None]:
-    """Return the rendered prompts of these bodies, None for raw prompts. Raise BadInput if the template is broken,
-    exceeds its limits, or rejects a body."""
-    from cachesim.base.bounded_child import BoundedChild
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.close()
 
-    if all(body.is_raw for body in bodies):
-        return [None for _ in bodies]
-    first, data = {"kwargs": dict(template.kwargs)}, encoded(template.source)
-    with BoundedChild(PARSER, "the chat template", file, first, data) as child:
-        return [None if body.is_raw else _rendered(child, body) for body in bodies]
+    def use(self) -> TemplateUse:
+        """Return what the template does with the messages of a chat. Raise BadInput if it is broken or exceeds its
+        limits."""
+        if self._source is None:
+            return TemplateUse()
+        return TemplateUse(source=self._source.source, **self._parser(self._source).ask({EXAMINE: True}))
+
+    def render(self, bodies: Sequence[Body]) -> list[Prompt | None]:
+        """Return the rendered prompts of these bodies, None for those that are rendered plainly. Raise BadInput if the
+        template is broken, exceeds its limits, or rejects a body."""
+        if self._source is None or all(body.is_raw for body in bodies):
+            return [None for _ in bodies]
+        parser = self._parser(self._source)
+        return [None if body.is_raw else _rendered(parser, body) for body in bodies]
+
+    def _parser(self, source: TemplateSource) -> BoundedChild:
+        """Return the child process: a new one if there is none, or if the last one ended with an error."""
+        if self._child is None or not self._child.is_open:
+            from cachesim.base.bounded_child import BoundedChild
+
+            first = {"kwargs": dict(source.kwargs)}
+            self._child = BoundedChild(PARSER, "the chat template", self._file, first, encoded(source.source))
+        return self._child
 
 
 def _rendered(child: BoundedChild, body: Body) -> Prompt:

@@ -15,7 +15,7 @@ from cachesim.engines.shared.model_sizes import sizes_of
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.template import TemplateSource, read_template, render
+from cachesim.tools.request_bodies.template import TemplateRenderer, TemplateSource, read_template
 from cachesim.tools.request_bodies.tokenizer import read_tokenizer
 from tests.shared import ROOT
 from tests.unit.tools.request_bodies.made import chat, found
@@ -136,8 +136,8 @@ def small(lift):
 @pytest.mark.part(4)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_hostile_template_is_one_line(small, name):
-    with pytest.raises(BadInput) as error:
-        render(TemplateSource(TEMPLATES[name], {}), bodies_of([FoundBody("x", chat("hi"))]), "t")
+    with pytest.raises(BadInput) as error, TemplateRenderer(TemplateSource(TEMPLATES[name], {}), "t") as template:
+        template.render(bodies_of([FoundBody("x", chat("hi"))]))
     said = str(error.value)
     has_waited = "times its CPU limit" in said            # a busy machine reaches the limit of the clock first
     assert TEMPLATE_ENDS[name] in said or (has_waited and "too long" in TEMPLATE_ENDS[name])

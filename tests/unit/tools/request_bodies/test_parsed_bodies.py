@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cachesim.base.tokens import common_prefix
 from cachesim.cli.main import main
 from cachesim.engines.chat_bodies import TemplateUse
 from cachesim.tools.request_bodies.api_forms import bodies_of
@@ -14,7 +15,7 @@ from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.changed_tools import KEYS
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
 from cachesim.tools.request_bodies.parsed_bodies import as_parsed
-from cachesim.tools.request_bodies.template import TemplateSource, examine
+from cachesim.tools.request_bodies.template import TemplateRenderer, TemplateSource
 from tests.unit.tools.request_bodies.made import found
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}}
@@ -139,16 +140,14 @@ def with_form(number: int, fields: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**message, **fields} if at == number else message for at, message in enumerate(BASE)]
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_the_prompts_of_two_forms_differ_where_those_of_the_real_server_do(name, tmp_path):
+def test_the_prompts_of_two_forms_differ_where_those_of_the_real_server_do():
     pytest.importorskip("jinja2")
-    number, fields, first = FORMS[name]
-    template = tmp_path / "dump.jinja"
-    template.write_text(DUMP)
-    options = ImportOptions(profile="llama_cpp@b11549", template=str(template))
-    row = found(tmp_path, {"messages": BASE}, {"messages": with_form(number, fields)}, asking=options)["requests"][1]
-    assert (row["cause"] == "same") == (first is None)
-    assert first is None or row["bytes"] == first
+    chats = [BASE, *(with_form(number, fields) for number, fields, _ in FORMS.values())]
+    sent = bodies_of([FoundBody("x", {"messages": messages}) for messages in chats])
+    with TemplateRenderer(TemplateSource(DUMP, {}), "t") as template:
+        base, *others = [one.text for one in template.render(as_parsed(sent, "llama_cpp@b11549", template.use()))]
+    first = [None if other == base else common_prefix(base, other) for other in others]
+    assert dict(zip(FORMS, first, strict=True)) == {name: first for name, (_, _, first) in FORMS.items()}
 
 
 def chat_of(body: dict[str, Any], url: str = "") -> list[dict[str, Any]]:
@@ -233,8 +232,8 @@ def test_the_use_of_a_template_is_what_the_real_server_finds(content, calls, use
     pytest.importorskip("jinja2")
     inner = f"{{% for c in m.tool_calls or [] %}}{{{{ {calls} }}}}{{% endfor %}}"
     source = f"{{% for m in messages %}}{{{{ {content} }}}}{inner}{{% endfor %}}"
-    found_use = examine(TemplateSource(source, {}), "t")
-    assert found_use == TemplateUse(source=source, **use)
+    with TemplateRenderer(TemplateSource(source, {}), "t") as template:
+        assert template.use() == TemplateUse(source=source, **use)
 
 
 def test_mlx_lm_joins_texts_without_anything_between_them(tmp_path):

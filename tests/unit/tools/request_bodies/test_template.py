@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.template import TemplateSource, is_template_option, read_template, render
+from cachesim.tools.request_bodies.template import TemplateRenderer, TemplateSource, is_template_option, read_template
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 pytest.importorskip("jinja2")
@@ -32,7 +32,8 @@ def bodies(*some):
 
 
 def texts(source, *some):
-    return [one and one.text for one in render(TemplateSource(source, {}), bodies(*some), "t")]
+    with TemplateRenderer(TemplateSource(source, {}), "t") as template:
+        return [one and one.text for one in template.render(bodies(*some))]
 
 
 def refused(source, *some):
@@ -134,7 +135,8 @@ def test_lone_surrogates_reach_the_prompt():
 def test_templates_are_read_from_jinja_files_and_configurations(tmp_path):
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({"chat_template": "{{ bos_token }}x", "bos_token": {"content": "<s>"}}))
-    assert [one.text for one in render(read_template(file), bodies(chat("a")), "")] == ["<s>x"]
+    with TemplateRenderer(read_template(file), "") as template:
+        assert [one.text for one in template.render(bodies(chat("a")))] == ["<s>x"]
     several = [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]
     file.write_text(json.dumps({"chat_template": several}))
     assert read_template(file).source == "d"
@@ -193,7 +195,8 @@ def test_a_template_of_a_file_has_no_special_tokens(tmp_path):
 def test_raw_prompts_are_not_rendered():
     raw = {"prompt": "a"}
     assert texts("x", raw, raw) == [None, None] and texts("x", raw, chat("a")) == [None, "x"]
-    assert render(TemplateSource("{% broken", {}), bodies(raw), "t") == [None]
+    with TemplateRenderer(TemplateSource("{% broken", {}), "t") as template:
+        assert template.render(bodies(raw)) == [None]
 
 
 @pytest.mark.parametrize(("name", "is_option"), [
