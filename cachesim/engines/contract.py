@@ -97,6 +97,11 @@ class Server(ABC):
     def update(self) -> None:
         """Run the second half of a round: evaluate a batch for all busy slots."""
 
+    def generate_given(self) -> int:
+        """Do at once the next rounds that only generate tokens which a request states, with the events of these rounds
+        and the state after them. Return the number of rounds; the default does none."""
+        return 0
+
     @property
     @abstractmethod
     def idle(self) -> bool:
@@ -121,6 +126,7 @@ class Server(ABC):
         """Submit a request and run until no work is left; return its answer."""
         answer = self.submit(request)
         while self.working:
+            self.generate_given()
             self.iterate()
         return answer
 

@@ -167,7 +167,9 @@ class ScenarioStage:
         nothing happens for ``STUCK`` rounds."""
         quiet, logged = 0, len(self.log.events)
         while self.server.working:
-            if until is not None and until():
+            if until is None:
+                self.server.generate_given()
+            elif until():
                 return
             self._iterate(waiting)
             quiet, logged = quiet + 1 if len(self.log.events) == logged else 0, len(self.log.events)

@@ -25,6 +25,7 @@ from cachesim.engines.llama_cpp.adapters import (
 )
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
 from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.given_answer import generate_given
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
@@ -154,6 +155,10 @@ class Server(CoreServer):
         except ProcessAborted as abort:
             die(self.core, abort)
         self.tasks.take_queue()
+
+    def generate_given(self) -> int:
+        """Do at once the next rounds that only take a forced token of the only busy slot. Return their number."""
+        return generate_given(self.core)
 
     def update(self) -> None:
         """Run the second half of an iteration: decode a batch for all busy slots."""

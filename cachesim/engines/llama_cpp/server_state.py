@@ -11,7 +11,7 @@ from collections import deque
 from typing import Callable, Sequence
 
 from cachesim import events as ev
-from cachesim.base.tokens import POS_INF, TokenList
+from cachesim.base.tokens import POS_INF, TokenList, Tokens
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.flags import Options, drafters_of, needing_model
@@ -184,6 +184,13 @@ class Core(SlotCore):
         if slot.task is not None and self.context.model is not None:
             self.pending_outputs.append((slot.task.answer, len(slot.tokens) - 1))
         return True
+
+    def defer_more(self, slot: Slot, task: Task, tokens: Tokens) -> None:
+        """Defer the evaluation of the next tokens of a slot, as many as its context can defer at once."""
+        self.context.defer_more(tokens)
+        if self.context.model is not None:
+            first = len(slot.tokens)
+            self.pending_outputs += [(task.answer, pos) for pos in range(first, first + len(tokens))]
 
     def flush_deferred(self) -> None:
         """Evaluate the deferred tokens."""

@@ -66,6 +66,11 @@ def micro_batch(model: str, ubatch: Ubatch) -> MicroBatch:
     return MicroBatch(model, tuple([(run.seq, run.pos0, len(run.tokens)) for run in ubatch.runs]))
 
 
+def single_token(model: str, seq: int, pos: int) -> MicroBatch:
+    """Return the event of a ubatch of a single token."""
+    return MicroBatch(model, ((seq, pos, 1),))
+
+
 def runs_of(batch: DecodeBatch) -> list[tuple[int, int]]:
     """Return the batch as (start, stop) of maximal runs of a sequence with consecutive positions."""
     seq, pos = batch.seq, batch.pos

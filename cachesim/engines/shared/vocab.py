@@ -63,6 +63,12 @@ class CountingSampler:
             self.log.sample()
         return self.sampler(held, request, n_gen)
 
+    def given_tokens(self, request: Request, n_gen: int) -> Sequence[int]:
+        """Return the forced tokens of the request from number ``n_gen`` on; () for a sampler that may choose others."""
+        if request.forced is None or self.sampler is not forced_or_hashed:
+            return ()
+        return request.forced[n_gen:]
+
 
 def forced_draft(sampler: Sampler, held: Sequence[int], request: Request, n_gen: int, right: int,
                  drafted: int) -> list[int]:

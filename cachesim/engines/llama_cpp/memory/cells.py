@@ -109,6 +109,14 @@ class Cells:
             return None
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
+    def count_empty(self) -> int:
+        """Return how many searches for a single cell, one after the other, find the cells from ``head`` on empty."""
+        if self.head > self.used + 2:                 # the next search begins at cell 0
+            return 0
+        if self.head >= self.end:
+            return self.size - self.head
+        return int((self.pos[self.head : self.end] >= 0).argmax())
+
     def find_contiguous(self, n: int, masked: Masked | None) -> range | None:
         """Return n adjacent free cells, first fit from ``head`` around the ring; None if no stretch is free."""
         start = 0 if self.head > self.used + 2 * n else self.head

@@ -32,12 +32,17 @@ from cachesim.model import HiddenOutput, Model, TokenRun
 # takes a cell whose row a deferred token has yet to read.
 
 class DeferredTokens(NamedTuple):
-    """Deferred consecutive tokens of a sequence, the position of the first, the cells of each by attention part."""
+    """Deferred consecutive tokens of a sequence, the position of the first, and their cells: for each part of them that
+    was deferred at once, by attention part."""
 
     seq: int
     pos0: int
     tokens: list[int]
     cells: list[Mapping[str, Sequence[Found]]]
+
+    def continues_with(self, pos: int, seq: int) -> bool:
+        """True if a token at position ``pos`` of a sequence is the next one."""
+        return self.seq == seq and self.pos0 + len(self.tokens) == pos
 
     def placed(self) -> PlacedUbatch:
         """Return the deferred tokens as a single ubatch."""
@@ -54,7 +59,7 @@ def find_deferred_cells(
     if deferred is None:
         first, continues = pos, memory.pos_max(seq) == pos - 1
     else:
-        first, continues = deferred.pos0, deferred.seq == seq and deferred.pos0 + len(deferred.tokens) == pos
+        first, continues = deferred.pos0, deferred.continues_with(pos, seq)
     if not continues or (memory.recr is not None and not memory.recr.has_own_cell(seq)):
         return None
     ubatch = Ubatch((TokenRun(seq, pos, [token]),), (0,), 1)
@@ -150,14 +155,37 @@ class Context:
         if placed is None:
             return False
         self.emit(micro_batch(self.name, placed.ubatch))
-        self.memory.apply(placed)
         if self._deferred is None:
             self._deferred = DeferredTokens(seq, pos, [], [])
-        self._deferred.tokens.append(token)
-        self._deferred.cells.append(placed.found)
-        self.n_deferred += 1
+        self._defer(placed, self._deferred)
         self.spoken = {}
         return True
+
+    def deferrable(self, pos: int, seq: int) -> int:
+        """Return how many tokens of a sequence from position ``pos`` on can be deferred at once: as many as find an
+        empty cell after the deferred tokens, 0 unless they continue these."""
+        if self._deferred is None or not self._deferred.continues_with(pos, seq):
+            return 0
+        return min((cache.cells(seq).count_empty() for cache in self.memory.parts.values()), default=POS_INF)
+
+    def defer_more(self, tokens: Sequence[int]) -> None:
+        """Defer tokens after the deferred ones, at most ``deferrable``: give them the cells that they get one after the
+        other. Nothing is logged."""
+        deferred = self._deferred
+        assert deferred is not None
+        n = len(tokens)
+        found: dict[str, Sequence[Found]] = {}
+        for name, cache in self.memory.parts.items():
+            first = cache.cells(deferred.seq).head
+            found[name] = [range(first, first + n)]
+        run = TokenRun(deferred.seq, deferred.pos0 + len(deferred.tokens), tokens)
+        self._defer(PlacedUbatch(Ubatch((run,), (0,), n), found), deferred)
+
+    def _defer(self, placed: PlacedUbatch, deferred: DeferredTokens) -> None:
+        self.memory.apply(placed)
+        deferred.tokens.extend(placed.ubatch.runs[0].tokens)
+        deferred.cells.append(placed.found)
+        self.n_deferred += placed.ubatch.n
 
     def flush_deferred(self) -> list[TokenOutput]:
         """Evaluate the deferred tokens. Return the model's output after each, [] without a model."""

@@ -98,6 +98,17 @@ def test_a_row_that_a_deferred_token_reads_is_not_overwritten():
     assert [one.digest for one in said] == decoded(plain, 9, 6)
 
 
+def test_as_many_tokens_are_deferred_at_once_as_find_empty_cells():
+    """A ring of 12 cells, a window of 8: cells 10 and 11 are empty, and the token after them takes cell 0."""
+    world, plain = (World("W", n_ctx_seq=16, window_pad=4) for _ in range(2))
+    world.go(n=9), plain.go(n=9)
+    assert world.context.deferrable(9, 0) == 0 and world.context.defer_token(token(9))
+    assert [world.context.deferrable(pos, 0) for pos in (9, 10, 11)] == [0, 2, 0]
+    world.context.defer_more([110, 111])
+    assert held(world.memory.parts["swa"]) == [*range(12)] and world.context.deferrable(12, 0) == 0
+    assert [one.digest for one in world.context.flush_deferred()] == decoded(plain, 9, 3)
+
+
 def test_nothing_is_deferred_in_exact_mode():
     world = World("A")
     world.go(n=3)
