@@ -26,7 +26,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.rule_outcomes import TooManyDecisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, RunInterrupted
-from cachesim.judging.request_cost import ObservedRequest, ObservedRuns, RequestCost, observed_runs, up_to
+from cachesim.judging.request_cost import ObservedRequest, ObservedRuns, RequestCost, up_to
 from cachesim.judging.rule_exchange import AskedRules, RuleVariant, exchanged, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, search_order
 from cachesim.scenarios.runner import SilentObserver, play
@@ -112,9 +112,9 @@ def deciding_rule(
     table = rules or engine_of(profile).profiles[profile]
     what = failure_of(run, number)
     first = None
-    runs = runs or observed_runs(up_to(run.scenario, number), profile)
+    runs = runs or ObservedRuns(up_to(run.scenario, number), profile)
     for mode in ("provenance", "exact") if run.mode == "exact" and what is FailureKind.FAULT else ("provenance",):
-        shared = runs if mode == "provenance" else observed_runs(up_to(run.scenario, number), profile, mode)
+        shared = runs if mode == "provenance" else ObservedRuns(up_to(run.scenario, number), profile, mode)
         search = _Search(run, number, what or FailureKind.COST, table, profile, mode, shared, show)
         if search.shows_failure and what is not None:
             first = search.result()
@@ -183,11 +183,15 @@ class _Search:
         return bool(self.was) and (fault or self.what is not FailureKind.FAULT)
 
     def _outcomes(self, table: RuleSet) -> Sequence[ObservedRequest] | None:
-        """Return the outcomes of all requests under a rule set, None if it cannot run them."""
+        """Return the outcomes of all requests under a rule set; None if it cannot run them, or for an exchanged rule
+        with which the request does not reuse more of its lost tokens."""
+        most = ENDLESS * self.decisions
         try:
-            if self.decisions:
-                return self.runs.unshared(table, ENDLESS * self.decisions)
-            return self.runs.result(table)
+            if not most:
+                return self.runs.result(table)
+            if self.what is FailureKind.LOSS:
+                return self.runs.reusing(table, most, self.number, self.was[self.number].outcome.cache_n)
+            return self.runs.unshared(table, most)
         except RunInterrupted as stopped:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule

@@ -33,11 +33,9 @@ from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Decided
 from cachesim.judging.deciding_rule import DecidingRule, FailureKind, failure_of, regains_much
 from cachesim.judging.judged_run import JudgedRuns, Run, RunInterrupted
-from cachesim.judging.request_cost import ObservedRequest, observed_requests, up_to
+from cachesim.judging.request_cost import ObservedRequest, observed_requests, reused_by_positions, up_to
 from cachesim.judging.rule_exchange import RuleVariant, exchanged
 from cachesim.scenarios.option_checks import in_force
-from cachesim.scenarios.runner import AnswerCollector, play
-from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.server_load import load_of_steps
 from cachesim.scenarios.server_settings import assumed_options, server_options
 
@@ -195,21 +193,16 @@ class _SettingSearch:
         self.tried += 1
         scenario = replace(self.scenario, server={**self.scenario.server, **options})
         try:
-            if self.what is FailureKind.LOSS and not self._reuses_more(scenario, rules):
-                return None
+            if self.what is FailureKind.LOSS:
+                reused = reused_by_positions(scenario, self.profile, rules, self.number)
+                if reused <= self.reused:
+                    return None
             found = observed_requests(self.runs, scenario, self.profile, rules)
         except RunInterrupted as stopped:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except Exception:                      # the server does not start with these values, or cannot go on
             return None
         return found[self.number] if self._is_better(found) else None
-
-    def _reuses_more(self, scenario: Scenario, rules: RuleSet) -> bool:
-        """True if the request reuses more tokens, in a run by positions only, which takes half of the time."""
-        answers = AnswerCollector()
-        play(scenario, self.profile, "none", answers, rules)
-        found = answers.found.get(self.number)
-        return found is not None and found[1].cache_n > self.reused
 
     def _is_better(self, found: Sequence[ObservedRequest]) -> bool:
         """True if the failure is less and no request ceases to be correct."""

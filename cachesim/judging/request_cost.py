@@ -7,12 +7,13 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.registry import engine_of
+from cachesim.engines.rule_outcomes import limit_decisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.judging.find_change import RequestOutcome, status_of
 from cachesim.judging.judged_run import JudgedRuns, Run
 from cachesim.judging.shared_runs import SharedRuns
-from cachesim.scenarios.runner import groups
+from cachesim.scenarios.runner import AnswerCollector, groups, play
 from cachesim.scenarios.schema import Scenario
 
 
@@ -80,14 +81,37 @@ def observed_requests(runs: JudgedRuns, scenario: Scenario, profile: str,
     return [observed(run, i) for i in range(len(run.requests))]
 
 
-ObservedRuns = SharedRuns[Sequence[ObservedRequest]]
+def reused_by_positions(scenario: Scenario, profile: str, rules: RuleSet, number: int) -> int:
+    """Return the prompt tokens that a request reuses, -1 if it is not answered, in a run by positions only, which takes
+    half of the time of a judged run. Raise what ``play`` raises."""
+    answers = AnswerCollector()
+    play(scenario, profile, "none", answers, rules)
+    found = answers.found.get(number)
+    return -1 if found is None else found[1].cache_n
 
 
-def observed_runs(scenario: Scenario, profile: str, mode: str = "provenance") -> ObservedRuns:
-    """Return the runs of a scenario under rule sets of the engine of ``profile``, and under mixtures of them."""
-    tables = engine_of(profile).profiles.values()
-    runs = JudgedRuns(mode)
-    return SharedRuns(lambda rules: observed_requests(runs, scenario, profile, rules), tables, log=False)
+class ObservedRuns(SharedRuns[Sequence[ObservedRequest]]):
+    """Runs of a scenario under rule sets of the engine of ``profile``, and under mixtures of them."""
+
+    def __init__(self, scenario: Scenario, profile: str, mode: str = "provenance") -> None:
+        judged = JudgedRuns(mode)
+        tables = engine_of(profile).profiles.values()
+        super().__init__(lambda rules: observed_requests(judged, scenario, profile, rules), tables, log=False)
+        self.scenario = scenario
+        self.profile = profile
+
+    def reusing(
+        self, rules: RuleSet, most_decisions: int, number: int, more_than: int
+    ) -> Sequence[ObservedRequest] | None:
+        """Return the result under a mixture of rule sets like ``unshared``; None if request ``number`` does not reuse
+        more tokens, which is known before the run is judged."""
+        shared = self.find(rules)
+        if shared is not None:
+            return shared
+        limited = limit_decisions(rules, most_decisions)
+        if reused_by_positions(self.scenario, self.profile, limited, number) <= more_than:
+            return None
+        return self.unshared(rules, most_decisions)
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

@@ -19,7 +19,7 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.judging.deciding_rule import FailureKind, deciding_rule, failure_of, regains_much
 from cachesim.judging.judged_run import Run
-from cachesim.judging.request_cost import ObservedRequest, ObservedRuns, observed_runs
+from cachesim.judging.request_cost import ObservedRequest, ObservedRuns
 from cachesim.judging.rule_set_order import newer_rule_sets, search_order
 
 
@@ -78,7 +78,7 @@ class ReferenceSearch:
     @cached_property
     def runs(self) -> ObservedRuns:
         """Runs of the scenario under other rule sets."""
-        return observed_runs(self.run.scenario, self.run.profile)
+        return ObservedRuns(self.run.scenario, self.run.profile)
 
     def result(self) -> ReuseReference | None:
         """Return the reference, None for a run without a loss, or if no rule set reuses more."""

@@ -39,9 +39,9 @@ class SharedRuns(Generic[R]):
         """Return the result under a rule set. ``near``: rule set whose rules will be exchanged one by one. Raise what
         ``run`` raises."""
         self.left.pop(rules.name, None)
-        for witness, result in self.made:
-            if witness.covers(rules):
-                return result
+        shared = self.find(rules)
+        if shared is not None:
+            return shared
         witness = _Witness(rules, self._candidates(rules), near, self.log)
         result = self.run(witness.watched)
         self.made.append((witness, result))
@@ -64,10 +64,17 @@ class SharedRuns(Generic[R]):
     def unshared(self, rules: RuleSet, most_decisions: int = 0) -> R:
         """Return the result under a mixture of rule sets, which no other shares: a new run is not watched. Raise
         TooManyDecisions, too, if it makes more than ``most_decisions`` (0 = any number)."""
+        shared = self.find(rules)
+        if shared is not None:
+            return shared
+        return self.run(limit_decisions(rules, most_decisions) if most_decisions else rules)
+
+    def find(self, rules: RuleSet) -> R | None:
+        """Return the result of an earlier run that a run under this rule set would repeat, None without one."""
         for witness, result in self.made:
             if witness.covers(rules):
                 return result
-        return self.run(limit_decisions(rules, most_decisions) if most_decisions else rules)
+        return None
 
 
 class _WatchedField:

@@ -131,11 +131,11 @@ class OtherVersions(NamedTuple):
 def _other_versions(scenario: Scenario, number: int) -> OtherVersions:
     """Run the requests up to ``number`` under every recorded or proposed rule set of the engine, in provenance mode."""
     from cachesim.engines.registry import ENGINES
-    from cachesim.judging.request_cost import observed_runs, up_to
+    from cachesim.judging.request_cost import ObservedRuns, up_to
 
     engine = ENGINES[scenario.engine]
     names = sorted({*engine.line, *engine.beside})
-    runs = observed_runs(up_to(scenario, number), names[0])
+    runs = ObservedRuns(up_to(scenario, number), names[0])
     known = {}
     for name in progress(names, len(names), "comparing versions"):
         with suppress(NotInBuild):         # skip versions without an option of this scenario

@@ -15,7 +15,7 @@ from cachesim.judging.deciding_rule import (
     regains_much,
 )
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.request_cost import RequestCost, cost_change, observed_runs, up_to
+from cachesim.judging.request_cost import ObservedRuns, RequestCost, cost_change, up_to
 from cachesim.judging.rule_exchange import START, AskedRules, is_compatible, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, place_of, search_order
 from cachesim.judging.unused_point import unused_data, unused_points
@@ -211,7 +211,7 @@ def test_what_is_wrong_with_a_request(fields, what):
 
 def test_a_run_with_an_exchanged_rule_ends_after_a_multiple_of_the_decisions_of_the_run():
     failed, seen = run("ik-cells-above-gap-unread-dense", "ik_llama@main"), []
-    runs = observed_runs(up_to(failed.scenario, 3), "ik_llama@main")
+    runs = ObservedRuns(up_to(failed.scenario, 3), "ik_llama@main")
     unshared = runs.unshared
     runs.unshared = lambda rules, most: seen.append(most) or unshared(rules, most)
     assert deciding_rule(failed, 3, runs=runs).rule == "IK-KV-SEEN.BLOCK-ENDS"

@@ -13,11 +13,11 @@ from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import JudgedRuns
 from cachesim.judging.request_cost import (
     ObservedRequest,
+    ObservedRuns,
     RequestCost,
     cost_of,
     observed,
     observed_requests,
-    observed_runs,
     up_to,
 )
 from cachesim.scenarios.from_notation import from_line
@@ -75,7 +75,7 @@ def test_requests_are_observed_with_their_cost():
 
 def test_runs_of_every_rule_set_are_made_in_each_mode():
     scenario = from_line("A9/A", model="A")
-    runs, exact = observed_runs(scenario, BUILD), observed_runs(scenario, BUILD, "exact")
+    runs, exact = ObservedRuns(scenario, BUILD), ObservedRuns(scenario, BUILD, "exact")
     for shared in (runs, runs, exact):
         assert [one.outcome.cache_n for one in shared.result(rules_of(BUILD))] == [0, 8]
     old = runs.result(rules_of("llama_cpp@b6160"))

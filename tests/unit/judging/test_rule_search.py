@@ -53,6 +53,10 @@ class Runs:
         assert most % module.ENDLESS == 0
         return self.result(rules)
 
+    def reusing(self, rules: RuleSet, most: int, number: int, more_than: int) -> list[ObservedRequest] | None:
+        found = self.unshared(rules, most)
+        return found if found[number].outcome.cache_n > more_than else None
+
 
 def has(rules: RuleSet, field: str, rule: str) -> bool:
     return bool(getattr(rules, field).rule == rule)

@@ -11,7 +11,7 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.rule_outcomes import TooManyDecisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import JudgedRuns
-from cachesim.judging.request_cost import observed_requests, observed_runs
+from cachesim.judging.request_cost import ObservedRuns, observed_requests
 from cachesim.judging.shared_runs import SharedRuns, is_rule
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -179,7 +179,7 @@ CASES = ("ik-cells-above-gap-unread-dense", pytest.param("llama-24143-entry-remo
 def test_shared_results_equal_those_of_own_runs(name):
     scenario = load(corpus_files()[name])
     profile = scenario.profiles[0]
-    runs = observed_runs(scenario, profile)
+    runs = ObservedRuns(scenario, profile)
     ran = runs.left.copy()
     for table in ran.values():
         assert runs.result(table) == observed_requests(JudgedRuns("provenance"), scenario, profile, table), table.name
