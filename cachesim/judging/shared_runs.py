@@ -8,7 +8,7 @@ the other rule sets answers the same questions.
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any, Callable, Generic, Iterable, Mapping, TypeGuard, TypeVar
+from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Sequence, TypeGuard, TypeVar
 
 from cachesim.engines.rule_outcomes import is_same_answer, limit_decisions
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, RuleSet, is_table, table_fields
@@ -25,6 +25,35 @@ def is_rule(value: object) -> TypeGuard[RuleFunction]:
     return callable(value) and hasattr(value, "about")
 
 
+class FieldVariant(NamedTuple):
+    """A value that a field has in the rule sets ``names``."""
+
+    value: Any
+    names: frozenset[str]
+
+
+Columns = Mapping[str, Sequence[FieldVariant]]
+"""Field -> its values. Fields with the same value in every rule set are left out."""
+
+
+def columns_of(tables: Mapping[str, RuleSet]) -> Columns:
+    """Return the values of the fields in which rule sets differ. ``tables``: the rule sets by name."""
+    if not tables:
+        return {}
+    first = next(iter(tables.values())).fields()
+    others: dict[str, dict[int, tuple[Any, set[str]]]] = {}     # field -> values that the first rule set does not have
+    for name, table in tables.items():
+        for field, value in table.fields().items():
+            if value is not first[field]:
+                others.setdefault(field, {}).setdefault(id(value), (value, set()))[1].add(name)
+    found = {}
+    for field, values in others.items():
+        variants = [FieldVariant(value, frozenset(names)) for value, names in values.values()]
+        rest = tables.keys() - set[str]().union(*(variant.names for variant in variants))
+        found[field] = [FieldVariant(first[field], frozenset(rest)), *variants]
+    return found
+
+
 class SharedRuns(Generic[R]):
     """Results of runs. ``run``: makes a run under a rule set and returns its result; ``tables``: the rule sets of which
     results will be asked; ``log``: rule sets with different logs share no run."""
@@ -32,34 +61,38 @@ class SharedRuns(Generic[R]):
     def __init__(self, run: Callable[[RuleSet], R], tables: Iterable[RuleSet], log: bool) -> None:
         self.run = run
         self.log = log
-        self.left = {table.name: table for table in tables}
+        known = {table.name: table for table in tables}
+        self.left = set(known)
+        self.columns = columns_of(known)
         self.made: list[tuple[_Witness, R]] = []
 
     def result(self, rules: RuleSet, near: RuleSet | None = None) -> R:
         """Return the result under a rule set. ``near``: rule set whose rules will be exchanged one by one. Raise what
         ``run`` raises."""
-        self.left.pop(rules.name, None)
+        self.left.discard(rules.name)
         shared = self.find(rules)
         if shared is not None:
             return shared
-        witness = _Witness(rules, self._candidates(rules), near, self.log)
+        witness = _Witness(rules, self.columns, self._candidates(rules), near, self.log)
         result = self.run(witness.watched)
         self.made.append((witness, result))
         return result
 
-    def _candidates(self, rules: RuleSet) -> list[RuleSet]:
-        """Return the rule sets that may share a run with ``rules``: not those with another number in a field that the
-        latest run read, because most runs read the same fields."""
+    def _candidates(self, rules: RuleSet) -> set[str]:
+        """Return the names of the rule sets that may share a run with ``rules``: not those with another number in a
+        field that the latest run read, because most runs read the same fields."""
+        found = set(self.left)
         if not self.made:
-            return [*self.left.values()]
+            return found
         witness, _ = self.made[-1]
         mine = rules.fields()
-        numbers = [field for field in witness.read if not is_rule(mine[field]) and not witness.is_irrelevant(field)]
-
-        def agrees(theirs: Mapping[str, object]) -> bool:
-            return all(mine[field] is theirs[field] or mine[field] == theirs[field] for field in numbers)
-
-        return [other for other in self.left.values() if agrees(other.fields())]
+        for field, variants in self.columns.items():
+            if is_rule(mine[field]) or field in witness.unread or witness.is_irrelevant(field):
+                continue
+            for variant in variants:
+                if variant.value is not mine[field] and variant.value != mine[field]:
+                    found -= variant.names
+        return found
 
     def unshared(self, rules: RuleSet, most_decisions: int = 0) -> R:
         """Return the result under a mixture of rule sets, which no other shares: a new run is not watched. Raise
@@ -78,15 +111,16 @@ class SharedRuns(Generic[R]):
 
 
 class _WatchedField:
-    """Field of a watched rule set; ``witness`` records that a driver reads it."""
+    """Field of a watched rule set; ``witness`` records the first time that a driver reads it."""
 
     def __init__(self, name: str, path: str, witness: _Witness) -> None:
         self.name = name
         self.path = path
         self.witness = witness
 
-    def __get__(self, rules: Any, kind: type | None = None) -> Any:
+    def __get__(self, rules: Any, kind: type) -> Any:
         self.witness.reads(self.path)
+        delattr(kind, self.name)                # further reads get the value at once
         return vars(rules)[self.name]
 
     def __set__(self, rules: Any, value: Any) -> None:
@@ -94,11 +128,11 @@ class _WatchedField:
 
 
 def _watched_fields(table: T, witness: _Witness, prefix: str = "") -> T:
-    """Return a copy of a rule set, or of a table in it, whose reads ``witness`` records by path."""
+    """Return a copy of a rule set, or of a table in it, of which ``witness`` records what is read."""
     kind = type(table)
     fields = table_fields(table)
     inner = {name: _watched_fields(value, witness, f"{name}.") for name, value in fields.items() if is_table(value)}
-    watched = {name: _WatchedField(name, prefix + name, witness) for name in fields if name not in inner}
+    watched = {name: _WatchedField(name, prefix + name, witness) for name in fields if prefix + name in witness.unread}
     copy: T = object.__new__(type(kind.__name__, (kind,), watched))
     vars(copy).update({**fields, **inner})
     return copy
@@ -107,53 +141,55 @@ def _watched_fields(table: T, witness: _Witness, prefix: str = "") -> T:
 class _Witness:
     """What a run under ``rules`` asked and read. ``watched``: the same rules, which record this.
 
-    ``alike``: rules of other rule sets that have answered every question of a field alike. A rule set whose first
-    answer differs shares nothing with this run, and its rules are not asked any more, except those of ``near``.
+    ``unread``: fields in which rule sets differ and that the run did not read. ``alike``: rules of other rule sets that
+    have answered every question of a field alike. ``followed``: rule sets that share the run so far. The rules of
+    others are not asked any more, except those of ``near``.
     """
 
-    def __init__(self, rules: RuleSet, others: Iterable[RuleSet], near: RuleSet | None, log: bool) -> None:
+    def __init__(
+        self, rules: RuleSet, columns: Columns, candidates: set[str], near: RuleSet | None, log: bool
+    ) -> None:
         self.log = log
         self.fields = rules.fields()
-        self.read: set[str] = set()
+        self.followed = candidates
         self.asked: set[str] = set()
-        self.alike: dict[str, dict[RuleFunction, set[str]]] = {}
-        self.values: dict[str, list[tuple[str, Any]]] = {}      # other values of a field, with their rule sets
-        self.live: dict[str, list[tuple[str, RuleFunction]]] = {}
-        for other in others:
-            self._follow(other, other.name)
+        self.alike: dict[str, dict[RuleFunction, frozenset[str]]] = {}
+        self.numbers: dict[str, list[FieldVariant]] = {}        # other values of a field that is not a rule
+        for field, variants in columns.items():
+            for variant in variants:
+                if not candidates.isdisjoint(variant.names):
+                    self._follow(field, variant)
         if near is not None:
-            self._follow(near, NEAR)
+            self.followed.add(NEAR)
+            for field, value in near.fields().items():
+                self._follow(field, FieldVariant(value, frozenset((NEAR,))))
+        self.unread = {*columns, *self.alike, *self.numbers}
         spies = {field: self._watched(field, rules.rules_by_field[field]) for field in self.alike}
         self.watched = _watched_fields(rules.changed(spies), self)
 
-    def _follow(self, rules: RuleSet, name: str) -> None:
-        """Begin to compare with another rule set."""
-        self.live[name] = []
-        changed = [(field, value) for field, value in rules.fields().items() if value is not self.fields[field]]
-        for field, value in changed:
-            if self.is_irrelevant(field):
-                continue
-            if is_rule(value) and is_rule(self.fields[field]):
-                self.alike.setdefault(field, {}).setdefault(value, set()).add(name)
-                self.live[name].append((field, value))
-            else:
-                self.values.setdefault(field, []).append((name, value))
+    def _follow(self, field: str, variant: FieldVariant) -> None:
+        """Begin to compare a value of other rule sets with that of the run."""
+        value = variant.value
+        mine = self.fields[field]
+        if value is mine or self.is_irrelevant(field):
+            return
+        if is_rule(value) and is_rule(mine):
+            alike = self.alike.setdefault(field, {})
+            alike[value] = alike.get(value, frozenset()) | variant.names
+        else:
+            self.numbers.setdefault(field, []).append(variant)
 
-    def _drop(self, names: Iterable[str]) -> None:
+    def _drop(self, names: frozenset[str]) -> None:
         """End the comparison with rule sets that share nothing with this run; the rules of ``near`` stay."""
-        for name in set(names) - {NEAR}:
-            for field, fn in self.live.pop(name, ()):
-                holders = self.alike[field].get(fn, set())
-                holders.discard(name)
-                if not holders:
-                    self.alike[field].pop(fn, None)
+        self.followed -= names - {NEAR}
 
     def reads(self, field: str) -> None:
-        """Record that a driver reads a field."""
-        if field not in self.read:
-            self.read.add(field)
-            mine = self.fields[field]
-            self._drop([name for name, value in self.values.get(field, ()) if value != mine])
+        """Record that a driver reads a field for the first time."""
+        self.unread.discard(field)
+        mine = self.fields[field]
+        for value, names in self.numbers.get(field, ()):
+            if value != mine:
+                self._drop(names)
 
     def covers(self, rules: RuleSet) -> bool:
         """True if the run under another rule set repeats this one."""
@@ -161,7 +197,7 @@ class _Witness:
 
     def _agrees(self, field: str, value: Any, mine: Any) -> bool:
         """True if another value of a field changes nothing in this run."""
-        if value is mine or field not in self.read or self.is_irrelevant(field):
+        if value is mine or field in self.unread or self.is_irrelevant(field):
             return True
         if is_rule(value) and is_rule(mine):
             return field in self.alike and (field not in self.asked or value in self.alike[field])
@@ -173,8 +209,9 @@ class _Witness:
         return described or (field in LOG_FIELDS and not self.log)
 
     def _watched(self, field: str, rule: RuleFunction) -> RuleFunction:
-        """Return a rule that answers like ``rule`` and removes every rule that answers otherwise from ``alike``. A rule
-        without a Decision may change its arguments, so that no other rule counts as alike."""
+        """Return a rule that answers like ``rule`` and removes every rule that answers otherwise, or is not asked any
+        more, from ``alike``. A rule without a Decision may change its arguments, so that no other rule counts as
+        alike."""
         alike = self.alike[field]
         is_pure = hasattr(rule, "__wrapped__")
 
@@ -182,8 +219,12 @@ class _Witness:
         def watched(*args: Any) -> Any:
             self.asked.add(field)
             answer = rule(*args)
-            for fn in [fn for fn in alike if not (is_pure and self._answers(fn, args, answer))]:
-                self._drop(alike.pop(fn))
+            for fn, names in [*alike.items()]:
+                if self.followed.isdisjoint(names):
+                    del alike[fn]
+                elif not (is_pure and self._answers(fn, args, answer)):
+                    del alike[fn]
+                    self._drop(names)
             return answer
 
         return watched
