@@ -173,7 +173,8 @@ class _Search:
         self.runs = runs
         self.show = show
         self.done: dict[Hashable, Sequence[ObservedRequest] | None] = {}
-        self.was = self._once(rules, "") or []
+        self.was: Sequence[ObservedRequest] = ()
+        self.was = self._once(rules, "") or ()
         self.errors: set[str] = set()         # rule sets that as a whole give an error in place of the fault
 
     @property
@@ -183,15 +184,13 @@ class _Search:
         return bool(self.was) and (fault or self.what is not FailureKind.FAULT)
 
     def _outcomes(self, table: RuleSet) -> Sequence[ObservedRequest] | None:
-        """Return the outcomes of all requests under a rule set; None if it cannot run them, or for an exchanged rule
-        with which the request does not reuse more of its lost tokens."""
+        """Return the outcomes of all requests under a rule set; None if it cannot run them, or if the request does not
+        reuse more of its lost tokens."""
         most = ENDLESS * self.decisions
         try:
-            if not most:
-                return self.runs.result(table)
-            if self.what is FailureKind.LOSS:
-                return self.runs.reusing(table, most, self.number, self.was[self.number].outcome.cache_n)
-            return self.runs.unshared(table, most)
+            if self.what is FailureKind.LOSS and self.was:
+                return self.runs.reusing(table, self.number, self.was[self.number].outcome.cache_n, most)
+            return self.runs.unshared(table, most) if most else self.runs.result(table)
         except RunInterrupted as stopped:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule

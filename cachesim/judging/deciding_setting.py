@@ -194,8 +194,8 @@ class _SettingSearch:
         scenario = replace(self.scenario, server={**self.scenario.server, **options})
         try:
             if self.what is FailureKind.LOSS:
-                reused = reused_by_positions(scenario, self.profile, rules, self.number)
-                if reused <= self.reused:
+                reused = reused_by_positions(scenario, self.profile, rules)
+                if reused[self.number] <= self.reused:
                     return None
             found = observed_requests(self.runs, scenario, self.profile, rules)
         except RunInterrupted as stopped:

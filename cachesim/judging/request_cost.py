@@ -7,7 +7,6 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.registry import engine_of
-from cachesim.engines.rule_outcomes import limit_decisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.judging.find_change import RequestOutcome, status_of
@@ -81,13 +80,13 @@ def observed_requests(runs: JudgedRuns, scenario: Scenario, profile: str,
     return [observed(run, i) for i in range(len(run.requests))]
 
 
-def reused_by_positions(scenario: Scenario, profile: str, rules: RuleSet, number: int) -> int:
-    """Return the prompt tokens that a request reuses, -1 if it is not answered, in a run by positions only, which takes
-    half of the time of a judged run. Raise what ``play`` raises."""
+def reused_by_positions(scenario: Scenario, profile: str, rules: RuleSet) -> list[int]:
+    """Return the prompt tokens that each request reuses, -1 if it is not answered, in a run by positions only, which
+    takes half of the time of a judged run. Raise what ``play`` raises."""
     answers = AnswerCollector()
     play(scenario, profile, "none", answers, rules)
-    found = answers.found.get(number)
-    return -1 if found is None else found[1].cache_n
+    found = {number: answer.cache_n for number, (_, answer) in answers.found.items()}
+    return [found.get(number, -1) for number in range(len(scenario.steps))]
 
 
 class ObservedRuns(SharedRuns[Sequence[ObservedRequest]]):
@@ -97,21 +96,22 @@ class ObservedRuns(SharedRuns[Sequence[ObservedRequest]]):
         judged = JudgedRuns(mode)
         tables = engine_of(profile).profiles.values()
         super().__init__(lambda rules: observed_requests(judged, scenario, profile, rules), tables, log=False)
-        self.scenario = scenario
-        self.profile = profile
+        self.by_positions = SharedRuns(lambda rules: reused_by_positions(scenario, profile, rules), tables, log=False)
 
     def reusing(
-        self, rules: RuleSet, most_decisions: int, number: int, more_than: int
+        self, rules: RuleSet, number: int, more_than: int, most_decisions: int = 0
     ) -> Sequence[ObservedRequest] | None:
-        """Return the result under a mixture of rule sets like ``unshared``; None if request ``number`` does not reuse
-        more tokens, which is known before the run is judged."""
+        """Return the result under a rule set, or under a mixture with at most ``most_decisions``; None if request
+        ``number`` does not reuse more tokens, which a run by positions tells before a run is judged. Raise what
+        ``unshared`` raises."""
         shared = self.find(rules)
         if shared is not None:
             return shared
-        limited = limit_decisions(rules, most_decisions)
-        if reused_by_positions(self.scenario, self.profile, limited, number) <= more_than:
+        quick = self.by_positions
+        reused = quick.unshared(rules, most_decisions) if most_decisions else quick.result(rules)
+        if reused[number] <= more_than:
             return None
-        return self.unshared(rules, most_decisions)
+        return self.unshared(rules, most_decisions) if most_decisions else self.result(rules)
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import ProgressBar, progress, say_json, show
@@ -36,7 +36,6 @@ from cachesim.tools.run.suggestions import after_why, say_next, unchanged
 from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
-    from cachesim.judging.find_change import RequestOutcome
     from cachesim.judging.judged_run import Run
     from cachesim.judging.request_cost import ObservedRuns
     from cachesim.scenarios.schema import Scenario
@@ -88,15 +87,16 @@ def run(args: Namespace) -> int:
         for scenario, mode in zip(scenarios, modes(scenarios, requested), strict=True)
         for profile in profiles_of(scenario, options.profiles)
     ]
+    from cachesim.judging.request_cost import ObservedRuns, up_to
     from cachesim.tools.run.why_report import answer_report, reasons_report
 
     answered, codes = run_each(asked, lambda one: _answer(one, recorder(pictures, one.profile)), str)
     answers = [one.data for one in answered]
     if answers and not args.json:
         show(answer_report(answers))
-    versions = {scenario.engine: _other_versions(scenario, args.number) for scenario in scenarios}
+    runs = {one.scenario.engine: ObservedRuns(up_to(one.scenario, args.number), one.profile) for one in asked}
     found, failed = run_each(
-        answered, lambda one: _reasons(one, versions[one.asked.scenario.engine]), lambda one: str(one.asked), label="",
+        answered, lambda one: _reasons(one, runs[one.asked.scenario.engine]), lambda one: str(one.asked), label="",
     )  # fmt: skip
     codes += failed
     if args.json:
@@ -121,41 +121,39 @@ def _answer(asked: AskedRequest, observer: PictureRecorder | None) -> AnsweredRe
     return AnsweredRequest(asked, run, why_data(run, asked.number), observer)
 
 
-class OtherVersions(NamedTuple):
-    """Outcomes of a request under other rule sets, by name, and the runs up to this request."""
-
-    outcomes: Mapping[str, RequestOutcome]
-    runs: ObservedRuns
-
-
-def _other_versions(scenario: Scenario, number: int) -> OtherVersions:
-    """Run the requests up to ``number`` under every recorded or proposed rule set of the engine, in provenance mode."""
-    from cachesim.engines.registry import ENGINES
-    from cachesim.judging.request_cost import ObservedRuns, up_to
-
-    engine = ENGINES[scenario.engine]
-    names = sorted({*engine.line, *engine.beside})
-    runs = ObservedRuns(up_to(scenario, number), names[0])
-    known = {}
-    for name in progress(names, len(names), "comparing versions"):
-        with suppress(NotInBuild):         # skip versions without an option of this scenario
-            known[name] = runs.result(engine.profiles[name])[number].outcome
-    return OtherVersions(known, runs)
-
-
-def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]:
-    """Return the data of a request with the rule that decided its failure and the rule sets that reuse more."""
+def _reasons(answered: AnsweredRequest, runs: ObservedRuns) -> dict[str, Any]:
+    """Return the data of a request with the rule that decided its failure and the rule sets that reuse more. ``runs``:
+    those of the requests up to this one."""
     from cachesim.judging.deciding_rule import deciding_rule
     from cachesim.judging.deciding_setting import deciding_setting
     from cachesim.judging.unused_point import unused_points
     from cachesim.judging.why_data import with_search
 
     run, number = answered.run, answered.asked.number
-    kept = [(name, one.cache_n) for name, one in others.outcomes.items() if one.equal_cold is True]
+    others = _versions_that_reuse_more(run, number, runs)
     with ProgressBar() as bar:
-        decided = deciding_rule(run, number, runs=others.runs, show=bar.show)
+        decided = deciding_rule(run, number, runs=runs, show=bar.show)
     settings = deciding_setting(run, number, decided)
-    return with_search(answered.data, run, number, kept, decided, unused_points(run, number), settings)
+    return with_search(answered.data, run, number, others, decided, unused_points(run, number), settings)
+
+
+def _versions_that_reuse_more(run: Run, number: int, runs: ObservedRuns) -> list[tuple[str, int]]:
+    """Return the recorded and proposed rule sets of the engine under which a request with re-evaluated tokens is
+    correct and reuses more of them, with its reused tokens."""
+    from cachesim.engines.registry import ENGINES
+
+    ledger = run.requests[number].ledger
+    if not ledger.charges:
+        return []
+    engine = ENGINES[run.scenario.engine]
+    names = sorted({*engine.line, *engine.beside})
+    found = []
+    for name in progress(names, len(names), "comparing versions"):
+        with suppress(NotInBuild):         # skip versions without an option of this scenario
+            other = runs.reusing(engine.profiles[name], number, ledger.n_past)
+            if other is not None and other[number].outcome.equal_cold is True:
+                found.append((name, other[number].outcome.cache_n))
+    return found
 
 
 def _write_pictures(

@@ -53,7 +53,9 @@ class Runs:
         assert most % module.ENDLESS == 0
         return self.result(rules)
 
-    def reusing(self, rules: RuleSet, most: int, number: int, more_than: int) -> list[ObservedRequest] | None:
+    def reusing(
+        self, rules: RuleSet, number: int, more_than: int, most: int = 0
+    ) -> list[ObservedRequest] | None:
         found = self.unshared(rules, most)
         return found if found[number].outcome.cache_n > more_than else None
 
