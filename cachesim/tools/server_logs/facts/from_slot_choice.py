@@ -57,7 +57,7 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
         return
     for line in request.similar[-1:]:
         if line.kind == "slot_skip_empty":
-            for name in ("held", "lcp"):
+            for name in ("held", "lcp") if _is_nothing_loaded(request, choice, grammar, sieve) else ():
                 found.add(name, ProvenRange(0, 0, frozenset({line.number, choice.number}), "the slot was empty"))
             return
         lcp = line.number_of("lcp")
@@ -73,6 +73,14 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
         found.drop("lcp", "held")                             # the launch is that of another server
     elif choice.kind == "slot_by_lru":
         _saved(request, found)
+
+
+def _is_nothing_loaded(request: TiedRequest, choice: ReadLine, grammar: LogGrammar, sieve: LineSieve) -> bool:
+    """True if the prompt cache filled no empty slot for a request without a line about it: the request names its slot,
+    the cache has no entry, or the log has the search and would have the line."""
+    searches = request.of_cache("pc_search")
+    would_print = any(not may_hide(grammar, sieve, line.head, ("pc_load",)) for line in searches)
+    return choice.kind == "slot_by_id" or request.is_uncached or would_print
 
 
 def _is_kept(shares: ReadLine, grammar: LogGrammar) -> bool:

@@ -35,6 +35,7 @@ _HEAD = re.compile(
     rf"|{_STAMP}(?:\s+|$)"                                                     # llama.cpp's own
     r"|(?P<letter>[DIWE])\s+(?=[a-z])"
     r"|(?:<\d{1,3}>)?\S{1,12}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\S{1,64}\s+(?P<unit>[\w./@-]{1,64}(?:\[\d{1,10}\])?):\s+"
+    r"|(?:[A-Z][a-z]{2}\s+\d{1,2}\s)?\d\d:\d\d:\d\d\s+"                         # ts, foreman
     r"|<\d{1,3}>1\s+\S{10,40}\s+\S{1,255}\s+(?P<app>\S{1,48}\s+\S{1,128})\s+\S{1,32}\s+(?:-|\[[^\]]{0,400}\])\s+"
     rf"|{_TIME}\s*|\[{_TIME}(?:\s[A-Z]{{1,4}}\d{{1,4}}){{0,4}}\]\s*"        # ISO, Docker, Python, its workers
     r"|\((?:[\w.+-]{1,60}\s)?pid=\d{1,10}\)\s+|\d\d-\d\d\s\d\d:\d\d:\d\d\s+"     # Python: process, date

@@ -157,6 +157,7 @@ class LineTies:
             request.choice = None
             request.cache = []
             request.similar = []
+            request.others = []
 
     def forget(self, requests: Iterable[TiedRequest]) -> None:
         """Drop requests that get no more lines."""
@@ -270,6 +271,7 @@ class LineTies:
         if begins and self._pending.slot in (None, key[0]) and self._pending.has_equal_shares:
             request.choice, request.cache = self._pending.choice, self._pending.cache
             request.similar = [held for held in self._pending.similar if held.slot == key[0]]
+            request.others = [held for held in self._pending.similar if held.slot != key[0]]
         self._pending = PendingChoice(None, None, [], [])
 
     def _add_in_slot(self, slot: int, line: ReadLine) -> None:

@@ -26,11 +26,12 @@ _UPDATES = ("update_slots:", "operator():")
 @dataclass(slots=True, eq=False)
 class TiedRequest:
     """Lines of a request. ``choice`` selected its slot; ``cache`` are the lines about the prompt cache and adapters
-    between the choice and the launch; ``similar`` are those about similarities before the choice. ``is_doubtful``: two
-    requests have this slot and task, or the tokens in the slot may be those of another prompt. ``is_uncached``: the
-    prompt cache has no entry for it, because the server had no request before it or has no prompt cache. ``is_over``: a
-    line ends it. ``is_cut``: more tokens of its prompt may have been evaluated than its lines show. ``page``: tokens of
-    a page, whose multiples a server may print in place of evaluated tokens."""
+    between the choice and the launch; ``similar`` are those about the similarity of the selected slot before the
+    choice, ``others`` those about other slots. ``is_doubtful``: two requests have this slot and task, or the tokens in
+    the slot may be those of another prompt. ``is_uncached``: the prompt cache has no entry for it, because the server
+    had no request before it or has no prompt cache. ``is_over``: a line ends it. ``is_cut``: more tokens of its prompt
+    may have been evaluated than its lines show. ``page``: tokens of a page, whose multiples a server may print in place
+    of evaluated tokens."""
 
     slot: int | None
     task: int | None
@@ -38,6 +39,7 @@ class TiedRequest:
     choice: ReadLine | None = None
     cache: list[ReadLine] = field(default_factory=list)
     similar: list[ReadLine] = field(default_factory=list)
+    others: list[ReadLine] = field(default_factory=list)
     is_doubtful: bool = False
     is_uncached: bool = False
     is_over: bool = False

@@ -53,10 +53,11 @@ def _lengths(link: ChainedRequest, longest: int) -> tuple[AssumedLength, ...]:
     request = link.logged
     if request.is_cancelled and request.end:
         why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
-        return (AssumedLength(request.end, why, is_bounded=False),)
+        whole = AssumedLength(request.end, why, is_bounded=False)
+        return (*_by_resumption(link, request.end), whole)
     if request.n_tokens is not None:
         return (AssumedLength(request.n_tokens),)
-    known = request.range_of("n_tokens") or _by_shares(request, link.held)
+    known = _known_range(request, link.held)
     if known is not None and known.high is not None:
         middle = (known.low + known.high) // 2
         why = f"prompt length assumed: {{:,}}, the log shows {known}"
@@ -70,11 +71,31 @@ def _lengths(link: ChainedRequest, longest: int) -> tuple[AssumedLength, ...]:
     return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
 
 
+def _known_range(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:
+    """Return the lengths of a prompt that its lines and the shares of its slot allow, None if nothing bounds them.
+    ``held``: tokens that the previous request left in the slot."""
+    printed, shared = request.range_of("n_tokens"), _by_shares(request, held)
+    if printed is None or shared is None:
+        return printed or shared
+    return printed.within(shared) if printed.meets(shared) else printed
+
+
 def _by_checkpoints(end: int, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
     """Return the length of a prompt that leaves the last of these checkpoints, () without one. ``end``: tokens in its
     slot at the end; ``listed``: tokens of checkpoints that later lines show, and no line creates."""
     last = max((at for at in listed if at + END <= end), default=0)
     return (AssumedLength(last + END, MARKED, is_bounded=False),) if last else ()
+
+
+def _by_resumption(link: ChainedRequest, end: int) -> tuple[AssumedLength, ...]:
+    """Return the length of a cancelled prompt after whose last checkpoint the next request of its slot resumes, () if
+    that one shows no checkpoint. ``end``: tokens in the slot when the client hung up."""
+    step = next(link.walk_later(), None)
+    at = step.logged.cache_n if step is not None and step.is_resumed_within else None
+    if at is None or not link.logged.least("cache_n") < at <= end - END:
+        return ()
+    why = f"cancelled after its prompt, assumed to end {END} tokens after the checkpoint at which the next one resumes"
+    return (AssumedLength(at + END, why, is_bounded=False),)
 
 
 def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Iterable, Iterator, Sequence
+from typing import Iterator, Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
-from cachesim.tools.server_logs.lines.tied_requests import CHOICES
 from cachesim.tools.server_logs.rebuild.request_order import ChainedRequest
 from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, END
 
@@ -41,23 +40,17 @@ class EarlierConversation:
     shared: int = 0
 
 
-def shared_beginning(lines: Iterable[ReadLine], requests: Sequence[LoggedRequest]) -> int:
+def shared_beginning(requests: Sequence[LoggedRequest]) -> int:
     """Return the tokens that all conversations of a log have in common at least: the least common prefix that a server
     prints when it compares a prompt with what it does not continue; 0 if it prints none, or one without tokens.
-    ``lines``: the lines of the log, ``requests``: its requests."""
-    compared = [*_other_slots(lines), *chain.from_iterable(map(_other_entries, requests))]
+    ``requests``: those of the log."""
+    compared = [*chain.from_iterable(map(_other_slots, requests)), *chain.from_iterable(map(_other_entries, requests))]
     return min((lcp for line in compared if (lcp := line.number_of("lcp")) is not None), default=0)
 
 
-def _other_slots(lines: Iterable[ReadLine]) -> Iterator[ReadLine]:
-    """Yield the lines that compare a prompt with slots that are not chosen for it."""
-    compared: list[ReadLine] = []
-    for line in lines:
-        if line.kind == "slot_sim":
-            compared.append(line)
-        elif line.kind in CHOICES:
-            yield from (one for one in compared if one.slot != line.slot)
-            compared = []
+def _other_slots(request: LoggedRequest) -> Sequence[ReadLine]:
+    """Return the lines that compare a prompt with slots that are not chosen for it."""
+    return () if request.tied is None else request.tied.others
 
 
 def _other_entries(request: LoggedRequest) -> Iterator[ReadLine]:

@@ -159,23 +159,3 @@ class CandidateServer:
         steps = self.steps(texts)
         self.work += sum(len(step.request.prompt) // PART for step in steps)
         return steps
-
-    def rounds(self, base: Server | None, texts: Sequence[str], over: Sequence[str]) -> int:
-        """Send the requests ``texts`` to a copy of ``base``. Return the number of server loop iterations from the last
-        request until those of them that are in ``over`` are answered."""
-        self._reset(self._copy_of(base))
-        server, steps = self.stage.server, self._counted_steps(texts)
-        answers: list[Answer] = []
-        with self._counted_work(answers):
-            for step in steps:
-                for _ in range(step.after):
-                    server.take_tasks()
-                    server.update()
-                answers.append(server.submit(step.request))
-            awaited = [answer for answer, text in zip(answers, texts, strict=True) if text in over]
-            rounds = 0
-            while server.working and not all(answer.done for answer in awaited):
-                server.take_tasks()
-                server.update()
-                rounds += 1
-        return rounds

@@ -11,6 +11,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.slot_events import CkptCreate
 from cachesim.model.spec import parse
+from cachesim.scenarios.notation.normalise import letters
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, overlapping
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.lines.recognise import grammars
@@ -29,6 +30,7 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     used_slots,
 )
 from cachesim.tools.server_logs.rebuild.candidate_server import CandidateServer, RunningPrompt
+from cachesim.tools.server_logs.rebuild.compared_texts import compared_texts
 from cachesim.tools.server_logs.rebuild.line_agreement import (
     contradictions,
     early_lines,
@@ -55,7 +57,6 @@ from cachesim.tools.server_logs.rebuild.slot_contents import (
     UBATCH,
     SlotText,
     prefixes_by_threshold,
-    word_names,
 )
 
 COMPLETION = "completion"    # kind of task that is simulated if the log shows no other
@@ -73,7 +74,7 @@ class ScenarioBuilder(CandidateServer):
         super().__init__(profile, model, server)
         self.session = session
         self.out = Reconstruction(profile, model, server)
-        self.word_names = word_names()
+        self.named = 0                                  # words that have a name
         self.most = 0                                   # work units that alternative prefixes may take
         self.stopped_early = False
         self.marks: tuple[int, ...] = ()                # user messages of the last request that has some
@@ -86,8 +87,9 @@ class ScenarioBuilder(CandidateServer):
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
         begun_with = {id(link.logged): entries_within(link) for link in chain}
-        self.texts = SlotTexts(_window(session, model), began_empty, begun_with)
-        self.shared = shared_beginning(session.read_lines, session.requests)
+        compared = compared_texts(session.requests)
+        self.texts = SlotTexts(_window(session, model), began_empty, begun_with, compared)
+        self.shared = shared_beginning(session.requests)
         self.fillers = 0                                # lines sent before the log's, to slots of unknown contents
         slots = {request.slot for request in session.requests}
         is_one_given = any(request.is_slot_given for request in session.requests)
@@ -112,8 +114,6 @@ class ScenarioBuilder(CandidateServer):
             if best is not None and not self.out.can_exceed(best, self.session.requests[len(self.out.requests) :]):
                 break
         self.stopped_early = self.stopped_early or bool(best and self.work > most and self.out.untried_requests)
-        if len(self.running) > 1:
-            self._finish_answers()                      # the prompt of another request may end after the last one's
         self._check_prompts()
         self.out.line = "/".join(self.lines)
         return self.out
@@ -133,13 +133,63 @@ class ScenarioBuilder(CandidateServer):
 
     def _add_all(self, members: Sequence[LoggedRequest]) -> None:
         """Add requests that were active at the same time, in the order of their start. Most groups have a single
-        request."""
+        request. The others are first compared with the lines before the next launch alone, because the requests that
+        follow change the batches after it."""
         self._finish_answers()
         self.running = []
         for logged in members:
             if not logged.is_refused:
                 self._fill_slot(logged)
-        playing = _RequestGroup([], self._copy()) if len(members) > 1 else None
+        if len(members) == 1:
+            self._add_group(members, None)
+            return
+        before = self._progress()
+        self._add_group(members, _RequestGroup([], before.server, by_launch=True))
+        self._finish_answers()
+        contradicted = self._contradicted_by(members)
+        if not contradicted or self.work > self.most:
+            return
+        by_launch = self._progress()
+        self._return_to(before)
+        self._add_group(members, _RequestGroup([], before.server))
+        self._finish_answers()
+        if self._contradicted_by(members) >= contradicted:
+            self._return_to(by_launch)
+
+    def _new_word(self) -> str:
+        """Return the name of a further word. An answer has the name of its prompt in lower case."""
+        self.named += 1
+        return letters(self.named - 1)
+
+    def _progress(self) -> _Progress:
+        """Return a copy of the state after the requests so far, all of which are answered."""
+        return _Progress(
+            server=self._copy(),
+            requests=[*self.out.requests],
+            untried=self.out.untried_requests.copy(),
+            lines=[*self.lines],
+            words=self.words.copy(),
+            texts=self.texts.copy(),
+            marks=self.marks,
+            named=self.named,
+        )
+
+    def _return_to(self, progress: _Progress) -> None:
+        """Return to an earlier state, which can be used again."""
+        self.out.requests, self.out.untried_requests = [*progress.requests], progress.untried.copy()
+        self.lines, self.words = [*progress.lines], progress.words.copy()
+        self.texts, self.marks = progress.texts.copy(), progress.marks
+        self.named = progress.named
+        self.running = []
+        self._reset(self._copy_of(progress.server))
+
+    def _contradicted_by(self, members: Sequence[LoggedRequest]) -> int:
+        """Return how many lines and numbers of the requests added last contradict the simulation."""
+        added = self.out.requests[-len(members) :]
+        return sum(len(request.contradicted) + (request.agrees is False) for request in added)
+
+    def _add_group(self, members: Sequence[LoggedRequest], playing: _RequestGroup | None) -> None:
+        """Add requests that the server launched one after another; ``playing`` None: a single one."""
         kept: list[tuple[LoggedRequest, SentRequest]] = []
         for logged in members:
             request = ReconstructedRequest(logged)
@@ -151,11 +201,12 @@ class ScenarioBuilder(CandidateServer):
             for pair in over:
                 self.texts.keep(pair[0].slot, pair[1].held)
             kept = [pair for pair in kept if pair not in over]
-            found = self._launched(request, members, playing, kept, over)
+            found = self._launched(request, members, playing)
             if found is None:
                 request.left_out = "not possible with these options"
                 continue
             self._take(request, found)
+            self.texts.left[id(logged)] = found.held
             if not self.texts.shared.size:
                 self.texts.shared = found.held.prefix(self.shared)
             kept.append((logged, found))
@@ -165,26 +216,20 @@ class ScenarioBuilder(CandidateServer):
             self.texts.keep(found.sent.slot, found.held)
 
     def _launched(
-        self,
-        request: ReconstructedRequest,
-        members: Sequence[LoggedRequest],
-        playing: _RequestGroup | None,
-        running: Sequence[tuple[LoggedRequest, SentRequest]],
-        over: Sequence[tuple[LoggedRequest, SentRequest]],
+        self, request: ReconstructedRequest, members: Sequence[LoggedRequest], playing: _RequestGroup | None
     ) -> SentRequest | None:
         """Simulate a request as ``_best`` does. In a group (``members``), try the numbers of server loop iterations
-        after its predecessor until the lines of all its requests agree, up to the launch of the next request.
-        ``running``, ``over``: requests of the group that were active, and that had ended, when the server launched
-        it."""
+        after its predecessor until the lines of the group agree, as far as its prompt was evaluated."""
+        logged = request.logged
+        launches = [one.lines[0] for one in members if one.lines[0] > logged.lines[0]]
+        if playing is not None and playing.by_launch and launches:
+            playing = playing._replace(until=launches[0])
         if playing is None or not playing.texts:
             return self._best(request, playing)
-        logged = request.logged
-        before = [one for one, _ in running]
-        is_after_end = bool(over) or not before
-        shown = playing.launched_after(self, over).after if is_after_end else loops_between(members, before[-1], logged)
-        end = next((one.lines[0] for one in members if one.lines[0] > logged.lines[0]), last_batch(logged) + 1)
+        sent = [one.logged for one, _ in self.running]
+        end = min([*launches[:1], max(last_batch(logged), logged.lines[0]) + 1])     # the rest is not simulated yet
         best: tuple[int, _RequestGroup] | None = None
-        for loops in tried_loops(shown, [*before, logged]):
+        for loops in tried_loops(loops_between(sent[-1], logged), [*sent, logged]):
             group = playing._replace(after=loops)
             found = self._best(request, group)
             if found is None:
@@ -222,7 +267,7 @@ class ScenarioBuilder(CandidateServer):
         best: SentRequest | None = None
         found: SentRequest | None = None
         tries = agreeing = 0
-        word = next(self.word_names)
+        word = self._new_word()
         begin = None if playing else self._copy()
         most = AGAIN if begin is None and playing is None else MOST
         while choices and not (tries and (tries == most or agreeing > FURTHER or self.work > self.most)):
@@ -371,7 +416,7 @@ class ScenarioBuilder(CandidateServer):
         """Send prompts of these lengths, each a prefix of the next, that begin with a text. The last has an answer of
         ``answered`` tokens. Return the last prompt."""
         for number, size in enumerate(ends):
-            word = next(self.word_names)
+            word = self._new_word()
             self.words[word] = size - text.size
             text = text.append_word(word, size - text.size)
             line, last = text.notation(word), answered > 1 and size == ends[-1]
@@ -424,7 +469,9 @@ class ScenarioBuilder(CandidateServer):
         held = prompt.append_word(word.lower(), size).prefix(n_tokens + size - 1)
         own = events_by_task(self.events)[-1:]
         early = early_lines(printed_lines(logged, self.session.engine, self.started), n_tokens)
-        lines = contradictions(early, own[0], sent.printed) if own else []
+        until = None if playing is None else playing.until
+        compared = [line for line in early if until is None or line.number < until]
+        lines = contradictions(compared, own[0], sent.printed) if own else []
         return SentRequest(
             text=found,
             sent=sent,
@@ -475,8 +522,21 @@ def _answer_length(logged: LoggedRequest, n_tokens: int) -> int:
     """Return the tokens of an answer: as printed, else those that the slot held after the prompt, and the last."""
     if logged.predicted_n:
         return logged.predicted_n
-    is_known = logged.end is not None and not logged.truncated and not logged.is_cancelled and not logged.shifts
+    is_known = logged.end is not None and not logged.truncated and not logged.shifts
     return max(1, logged.end + 1 - n_tokens) if is_known and logged.end is not None else 1
+
+
+class _Progress(NamedTuple):
+    """State of a builder after some requests."""
+
+    server: Server | None
+    requests: list[ReconstructedRequest]
+    untried: set[int]
+    lines: list[str]
+    words: dict[str, int]
+    texts: SlotTexts
+    marks: tuple[int, ...]
+    named: int
 
 
 class _RequestGroup(NamedTuple):
@@ -485,10 +545,5 @@ class _RequestGroup(NamedTuple):
     texts: list[str]           # requests so far, in the notation
     base: Server | None        # server before the first of them
     after: int = 0             # server loop iterations between the last of them and the next
-
-    def launched_after(
-        self, builder: ScenarioBuilder, over: Sequence[tuple[LoggedRequest, SentRequest]]
-    ) -> _RequestGroup:
-        """Return the group for the next request, which the server launched when the requests of ``over`` had ended."""
-        texts = [played.text for _, played in over]
-        return self._replace(after=builder.rounds(self.base, self.texts, texts) if over else 0)
+    by_launch: bool = False    # each is compared with the lines before the launch of the next
+    until: int | None = None   # line before which the next one is compared, None = all its lines

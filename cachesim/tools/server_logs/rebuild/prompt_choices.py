@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import islice
 from typing import Iterator, Mapping, Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength
+from cachesim.tools.server_logs.rebuild.compared_texts import ComparedText
 from cachesim.tools.server_logs.rebuild.reconstruction import NEW_CONVERSATION, PromptChoice
 from cachesim.tools.server_logs.rebuild.slot_contents import MOST, SlotText, prefix_by_shares, prefixes_by_threshold
 
@@ -14,15 +16,30 @@ from cachesim.tools.server_logs.rebuild.slot_contents import MOST, SlotText, pre
 class SlotTexts:
     """Texts in the slots, and those that left them. ``n_swa``: window size, 0 = unknown; ``began_empty``: the log shows
     the start of the server, so that all texts before are known; ``begun_with``: lengths of the stored conversations
-    with which the prompt of a request begins, by the id of its object."""
+    with which the prompt of a request begins, and ``compared``: the text with which the server compared it, by the id
+    of its object."""
 
-    def __init__(self, n_swa: int, began_empty: bool, begun_with: Mapping[int, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        n_swa: int,
+        began_empty: bool,
+        begun_with: Mapping[int, Sequence[int]],
+        compared: Mapping[int, ComparedText] | None = None,
+    ) -> None:
         self.began_empty = began_empty
         self.begun_with = begun_with
+        self.compared = compared or {}
+        self.left: dict[int, SlotText] = {}  # text that each request left, by the id of its object
         self.slots: dict[int, SlotText] = {}
         self.stored: list[SlotText] = []
         self.shared = SlotText()             # what all conversations have in common, as far as known
         self.n_swa = n_swa
+
+    def copy(self) -> SlotTexts:
+        """Return a copy that further requests do not change."""
+        twin = copy(self)
+        twin.slots, twin.stored = self.slots.copy(), [*self.stored]
+        return twin
 
     def keep(self, slot: int, text: SlotText) -> None:
         """Set the contents of a slot; its previous contents become a stored conversation."""
@@ -45,6 +62,7 @@ class SlotTexts:
     def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
         contents = self.slots.get(logged.slot, SlotText())
+        yield from self._compared(logged, n_tokens)
         if not contents.size:
             yield from self._continued(logged, n_tokens)
         if logged.is_loaded:
@@ -55,7 +73,8 @@ class SlotTexts:
             yield PromptChoice(contents, min(lcp, n_tokens), "")
             return
         elif contents.size and (logged.range_of("lcp") or (logged.f_keep is not None and logged.chosen == "lcp")):
-            yield from (PromptChoice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
+            prefixes = prefix_by_shares(logged, contents, n_tokens, self.n_swa)
+            yield from (PromptChoice(contents, lcp, why) for lcp, why in prefixes)
             return
         else:
             known = prefixes_by_threshold(logged, self.n_swa)
@@ -89,6 +108,14 @@ class SlotTexts:
         for size in sorted({size for size in sizes if size <= n_tokens}, reverse=True):
             for text in (text for text in (*self.stored, *self.slots.values()) if text.size == size):
                 yield PromptChoice(text, size, f"{size} tokens in common with an earlier conversation")
+
+    def _compared(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield the common prefix that comparisons show, if it is longer than what the prompt shares with its slot."""
+        compared = self.compared.get(id(logged))
+        text = None if compared is None else self.left.get(id(compared.text))
+        if compared is not None and text is not None and logged.least("lcp") < compared.lcp < n_tokens:
+            why = f"{compared.lcp} tokens in common with an earlier conversation, as later lines show"
+            yield PromptChoice(text, compared.lcp, why)
 
     def _shared_beginning(self) -> PromptChoice:
         """Return the beginning that all conversations have in common."""

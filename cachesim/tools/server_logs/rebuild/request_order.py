@@ -12,7 +12,6 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, overlapping
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
-from cachesim.tools.server_logs.lines.read_lines import ReadLine
 
 MOST_LOOPS = 24              # server loop iterations between two launches that are tried, at most
 
@@ -106,81 +105,19 @@ def in_launch_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
             for request in sorted(group, key=lambda one: (one.is_whole, one.lines[0]))]  # fmt: skip
 
 
-class _LoopMark(NamedTuple):
-    """Line of a log that shows an iteration of the server loop: it continues the prompt in a slot. ``slot`` None: a
-    launch or an end, which lies between iterations."""
-
-    number: int
-    slot: int | None
-
-
-def loops_between(members: Sequence[LoggedRequest], last: LoggedRequest, following: LoggedRequest) -> int:
-    """Return the iterations of the server loop between the launch of a request and that of the next one, as far as the
-    log shows them. An iteration prints a line for each prompt that it continues, and evaluates a token of each answer.
-    ``members``: all requests that were active at the same time."""
-    first = last.lines[0] if last.is_whole else 0
-    begins = following.lines[0]
-    return _iterations(members, first, begins) + _silent_iterations(members).get(begins, 0)
-
-
-class _AnswerSum(NamedTuple):
-    """Launches before which an answer got tokens in iterations that no line shows, and the number of these tokens."""
-
-    launches: frozenset[int]
-    tokens: int
-
-
-def _silent_iterations(members: Sequence[LoggedRequest]) -> dict[int, int]:
-    """Return the iterations without a line before each launch, by its line, as far as the answers determine them."""
-    launches = sorted(request.lines[0] for request in members)[1:]
-    found = {begins: 0 for begins in launches if _is_prompt_going_on(members, begins)}
-    sums = [one for request in members if (one := _answer_sum(members, launches, request)) is not None]
-    for _ in launches:
-        for one in sums:
-            unknown = [begins for begins in one.launches if begins not in found]
-            if len(unknown) == 1:
-                found[unknown[0]] = max(0, one.tokens - sum(found.get(begins, 0) for begins in one.launches))
-    return found
-
-
-def _is_prompt_going_on(members: Sequence[LoggedRequest], begins: int) -> bool:
-    """True if a request that was launched before a line continues its prompt after it, in every iteration."""
-    return any(request.lines[0] < begins < last_batch(request) for request in members)
-
-
-def _answer_sum(
-    members: Sequence[LoggedRequest], launches: Sequence[int], request: LoggedRequest
-) -> _AnswerSum | None:
-    """Return what an answer shows; None if it ended after all prompts, where no launch limits such iterations, or if
-    its tokens are not known."""
-    prompt_end = last_batch(request)
-    ends = request.lines[1]
-    batches = [line.number for one in members for line in _batches(one, *one.lines)]
-    if not prompt_end or not request.predicted_n or request.is_cancelled or max(batches) < ends:
-        return None
-    within = {begins for begins in launches
-              if prompt_end < begins and max((at for at in batches if at < begins), default=0) < ends}  # fmt: skip
-    return _AnswerSum(frozenset(within), request.predicted_n - _iterations(members, prompt_end, ends))
-
-
-def _iterations(members: Sequence[LoggedRequest], first: int, end: int) -> int:
-    """Return the iterations that lines about batches show from a line up to another. A server goes through its slots in
-    their order."""
-    marks = [_LoopMark(line.number, request.slot) for request in members for line in _batches(request, *request.lines)]
-    marks += [_LoopMark(number, None) for request in members for number in request.lines]
-    count = 0
-    slot: int | None = None
-    for mark in sorted(marks, key=lambda one: one.number):
-        if first <= mark.number < end and mark.slot is not None:
-            count += slot is None or mark.slot <= slot
-        slot = mark.slot
-    return count
+def loops_between(last: LoggedRequest, following: LoggedRequest) -> int:
+    """Return the iterations of the server loop between the arrivals of two requests as their task ids show them, 0
+    without ids in this order. A server takes a new id for each request that arrives, and one in each iteration; a
+    request that waits for a slot keeps the id of its arrival."""
+    if last.task is None or following.task is None:
+        return 0
+    return max(0, following.task - last.task - 1)
 
 
 def tried_loops(shown: int, members: Sequence[LoggedRequest]) -> list[int]:
-    """Return the numbers of iterations between two launches to try, the most likely first. Without a line for each
+    """Return the numbers of iterations between two arrivals to try, the most likely first. Without a line for each
     batch, nothing that a log prints depends on them."""
-    if not any(_batches(request, 0, request.lines[1]) for request in members):
+    if not any(map(last_batch, members)):
         return [shown]
     least = max(0, shown - MOST_LOOPS // 2)
     return sorted(range(least, least + MOST_LOOPS), key=lambda loops: (abs(loops - shown), loops))
@@ -188,10 +125,5 @@ def tried_loops(shown: int, members: Sequence[LoggedRequest]) -> list[int]:
 
 def last_batch(request: LoggedRequest) -> int:
     """Return the number of the last line about a batch of a request, 0 without one."""
-    return max((line.number for line in _batches(request, 0, request.lines[1])), default=0)
-
-
-def _batches(request: LoggedRequest, first: int, end: int) -> list[ReadLine]:
-    """Return a request's lines about batches from a line up to another."""
     lines = () if request.tied is None else request.tied.of("batch")
-    return [line for line in lines if first <= line.number < end]
+    return max((line.number for line in lines if line.number < request.lines[1]), default=0)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import count, pairwise
-from typing import Iterable, Iterator, NamedTuple
+from itertools import pairwise
+from typing import Iterable, NamedTuple
 
-from cachesim.scenarios.notation.normalise import letters
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 
 END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
@@ -20,9 +19,11 @@ def prefixes_by_threshold(logged: LoggedRequest, n_swa: int = 0) -> tuple[int, .
     return tuple(dict.fromkeys(int(at) + n_swa + more for _, _, at in logged.checked[:1] for more in (0, 1)))
 
 
-def prefix_by_shares(logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:
+def prefix_by_shares(
+    logged: LoggedRequest, contents: SlotText, n_tokens: int, n_swa: int = 0
+) -> Iterable[tuple[int, str]]:
     """Return the lengths of the common prefix that print as these shares, most likely first, each with its assumption
-    ("" if a single length fits)."""
+    ("" if a single length fits). ``n_swa``: window size, 0 = unknown."""
     held = contents.size
     low, high = 0, min(held, n_tokens)
     known = logged.range_of("lcp")
@@ -34,7 +35,7 @@ def prefix_by_shares(logged: LoggedRequest, contents: SlotText, n_tokens: int) -
     fits = range(low, high + 1)
     if len(fits) <= 1:
         return [(max(0, low), "")]
-    likely = (*prefixes_by_threshold(logged), logged.cache_n, contents.prompt, held, (low + high) // 2)
+    likely = (*prefixes_by_threshold(logged, n_swa), logged.cache_n, contents.prompt, held, (low + high) // 2)
     preferred = [length for length in likely if length is not None and length in fits]
     order = dict.fromkeys([*preferred, *fits][:MOST])
     return [(lcp, f"a common prefix of {lcp} tokens ({low} to {high} print the same shares)") for lcp in order]
@@ -104,8 +105,3 @@ class SlotText(NamedTuple):
 def _length(part: WordRange, new: str) -> str:
     cut = "" if part.take == part.full else f"[{part.start or ''}:{part.start + part.take}]"
     return f"{part.full}{cut}" if part.word == new else cut
-
-
-def word_names() -> Iterator[str]:
-    """Yield names of words: A, B, ... Z, AA, AB, ... An answer has the name of its prompt in lower case."""
-    return map(letters, count())

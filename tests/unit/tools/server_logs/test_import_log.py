@@ -53,8 +53,8 @@ def test_overlapping_requests_are_sent_together():
     data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
     assert (data["agree"], data["differ"]) == (12, 0)
     first, second, third, fourth, *_ = data["line"].split("/")
-    assert "together" not in first and second.endswith("{together}") and third.endswith("{together}")
-    assert "{together+" in fourth                     # sent when the first was answered, while the second is in work
+    assert "together" not in first and second.endswith("{together+12}")         # tasks 1 and 14, then 15 and 19
+    assert third.endswith("{together}") and fourth.endswith("{together+3}")
     assert all(one["left_out"] == "" and one["assumed"] == "" for one in data["requests"])
 
 

@@ -127,7 +127,7 @@ def test_nothing_is_known_without_a_choice_or_if_the_prefix_is_printed():
 
 
 def test_an_empty_slot_shares_nothing():
-    assert chosen("slot_by_lru", similar=[line(1, "slot_sim", lcp=9), line(1, "slot_skip_empty")]) == {
+    assert chosen("slot_by_id", similar=[line(1, "slot_sim", lcp=9), line(1, "slot_skip_empty")]) == {
         "held": (0, 0, [1, 2]), "lcp": (0, 0, [1, 2])}  # fmt: skip
 
 

@@ -110,12 +110,17 @@ def test_a_refused_prompt_is_that_of_the_task_that_the_line_names():
     assert (one.slot, one.task, one.is_refused, one.n_tokens, one.end) == (0, 7, True, 7219, 179)
 
 
-def test_an_empty_slot_holds_nothing_of_a_prompt():
+@pytest.mark.parametrize(("search", "shared"), [
+    (["0.00.001.000 I srv          load:  - looking for better prompt, base f_keep = -1.000, f_sim = 0.000"], 0),
+    ([], None),
+])  # fmt: skip
+def test_an_empty_slot_holds_nothing_of_a_prompt_unless_the_prompt_cache_fills_it(search, shared):
+    """A log without the lines of the prompt cache does not show what was loaded into the slot."""
     [one] = requests(
-        SLOT.format(0, " - skipping, slot is empty"), SLOT.format(0, "selected slot by LRU, t_last = 55"),
+        SLOT.format(0, " - skipping, slot is empty"), SLOT.format(0, "selected slot by LRU, t_last = 55"), *search,
         LAUNCH.format(0, 7),
     )  # fmt: skip
-    assert (one.lcp, one.held) == (0, 0)
+    assert (one.lcp, one.held) == (shared, shared)
 
 
 def test_the_prompt_that_is_saved_before_a_slot_is_reused_is_what_the_slot_held():

@@ -40,6 +40,7 @@ def test_prefixes_and_wrappers_are_removed(line):
     (f"1.33.810.930 W {CORE}", "W", 93_810_930, "", 15), (f"0.00.000.001 D {CORE}", "D", 1, "", 15),
     (f"[57130] 0.33.810.930 W {CORE}", "W", 33_810_930, "57130", 23), (f"W {CORE}", "W", None, "", 2),
     (f"May 23 01:43:26 pc llama[5]: 0.00.000.001 I {CORE}", "I", 1, "llama[5]", 44),
+    (f"Nov 30 10:50:23 0.00.000.001 W {CORE}", "W", 1, "", 31), (f"10:50:23 web.1  | {CORE}", "", None, "web.1", 18),
     (f"llama-1  | {CORE}", "", None, "llama-1", 11), (f"[pod/a/b] {CORE}", "", None, "pod/a/b", 10),
     (f"<13>1 2026-05-20T14:18:57Z host app 77 ID - {CORE}", "", None, "app 77", 44),
     (f"[x][WARNING] {CORE}", "W", None, "", 13), (f"  > {CORE}", "", None, "", 4), (CORE, "", None, "", 0),

@@ -51,6 +51,7 @@ def test_shares_of_a_slot_bound_the_length_by_all_roundings():
     assert lengths_after(100, chosen("0.25", "1.00")) == [399, 391, 408]      # at most all of the slot is kept
     assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(206, None)})) == [206]
     assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(207, None)})) == [207]
+    assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(150, 200)})) == [197, 195, 200]
 
 
 def without_shares(kind="slot_by_lcp", f_sim="0.25", f_keep="0.50"):
@@ -111,6 +112,16 @@ def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     assert [length.n_tokens for length in lengths] == [2716, 2736] and not any(one.is_bounded for one in lengths)
     unnamed = request_of(0, 3, is_named=False, prompt_n=5)
     assert lengths_of([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
+
+
+@pytest.mark.parametrize(("cache_n", "lcp", "lengths"), [
+    (9106, 9117, [9110, 9120]), (9117, 9117, [9120]), (8888, 9117, [9120]), (9117, 9118, [9120]), (None, 9117, [9120]),
+])  # fmt: skip
+def test_a_cancelled_prompt_ends_where_the_next_one_resumes_or_was_cut_off(cache_n, lcp, lengths):
+    """A checkpoint lies 4 tokens before the end of a prompt, and within what the slot held: 9,120 tokens."""
+    cancelled = request_of(0, 1, cache_n=8888, end=9120, is_cancelled=True)
+    found, _ = lengths_of([cancelled, request_of(0, 2, n_tokens=9328, cache_n=cache_n, lcp=lcp)])
+    assert [length.n_tokens for length in found] == lengths
 
 
 def between(low, high):

@@ -178,14 +178,13 @@ def test_a_request_that_reused_an_unknown_number_of_tokens_loaded_nothing():
 
 
 def test_the_least_prefix_with_what_is_not_continued_is_common_to_all_conversations():
-    own, idle, empty = (read_line("slot_sim", slot=slot, lcp=lcp) for slot, lcp in ((0, 90), (1, 20), (2, 0)))
-    choice = read_line("slot_by_lcp", slot=0)
-    for lines, least in (([own], 0), ([own, idle], 20), ([own, idle, empty], 0)):
-        assert shared_beginning([*lines, choice], []) == least and shared_beginning(lines, []) == 0
+    idle, empty = (read_line("slot_sim", slot=slot, lcp=lcp) for slot, lcp in ((1, 20), (2, 0)))
+    for others, least in (([], 0), ([idle], 20), ([idle, empty], 0)):
+        assert shared_beginning([request_of(tied=tied_lines(others=others))]) == least
     entries = [read_line("pc_cand", lcp=lcp, n_tokens=70) for lcp in (15, 60)]
     for more, least in (({}, 15), ({"is_loaded": True, "lcp": 15, "held": 70}, 20), ({"is_loaded": True}, 20)):
-        request = request_of(tied=tied_lines(cache=entries), **more)
-        assert shared_beginning([idle, choice], [request]) == least
+        request = request_of(tied=tied_lines(cache=entries, others=[idle]), **more)
+        assert shared_beginning([request]) == least
 
 
 def test_slots_that_the_choice_depends_on_are_left_alone():

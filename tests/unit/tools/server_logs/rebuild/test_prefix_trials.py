@@ -195,10 +195,12 @@ def in_slot(slot, task, first, last, **more):
     ([in_slot(0, 0, 1, 9), in_slot(0, 1, 5, 20)], "A40>a2/B40>b2"),
     ([in_slot(0, 0, 1, 9), in_slot(1, 1, 5, 20), in_slot(0, 2, 25, 30)], "A40>a2@0/B40>b2{together}/C40>c2"),
     ([in_slot(0, 0, 1, 9), in_slot(1, 1, 5, 20), in_slot(0, 2, 15, 30)],
-     "A40>a2@0/B40>b2{together}/C40>c2{together+2}"),
+     "A40>a2@0/B40>b2{together}/C40>c2{together}"),
+    ([in_slot(0, 0, 1, 9), in_slot(1, 5, 5, 20), in_slot(0, 6, 15, 30)],
+     "A40>a2@0/B40>b2{together+4}/C40>c2{together}"),
 ])  # fmt: skip
 def test_requests_name_the_slot_that_the_server_would_not_choose_and_overlap_as_in_the_log(requests, found):
-    """An idle server chooses slot 1 first. A request of a group is launched when those before it have ended."""
+    """An idle server chooses slot 1 first. Task ids show when a request of a group arrived; it waits for a slot."""
     assert line(*requests, parallel=2) == found
 
 

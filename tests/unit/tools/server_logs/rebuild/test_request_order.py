@@ -80,37 +80,11 @@ def test_requests_are_launched_in_the_order_of_their_first_lines():
     assert in_launch_order([short, last, long]) == in_launch_order([long, short, last]) == [long, short, last]
 
 
-def between(*running, begins):
-    """Return the iterations between the last of these requests and a next one, which begins at a line."""
-    following = logged(slot=9, lines=(begins, begins + 90), is_whole=True, tied=tied_lines())
-    return loops_between([*running, following], running[-1], following)
-
-
-def test_each_line_about_a_batch_is_an_iteration():
-    assert between(running(2, 40, 3, 5, 9, 12), begins=8) == 2
-    assert between(running(5, 40, 4, 5, 7, 8), begins=8) == 2
-
-
-def test_a_server_continues_the_prompts_of_several_slots_in_an_iteration():
-    low, high = running(1, 60, 4, 6, 9, slot=0), running(3, 65, 5, 7, 10, slot=2)
-    assert between(low, high, begins=8) == 2
-    assert between(high, low, begins=8) == 2
-    assert between(running(1, 60, 4, slot=0), running(5, 65, 6, slot=2), begins=8) == 1
-
-
-def test_a_request_whose_beginning_is_missing_counts_from_the_first_line():
-    assert between(running(5, 40, 5, 6, whole=False), begins=8) == 2
-    assert between(running(1, 40, 2, 3), running(5, 40, whole=False, slot=1), begins=8) == 2
-    assert between(running(1, 40, 2, 3), running(5, 40, slot=1), begins=8) == 0
-
-
-@pytest.mark.parametrize(("last_batch_of_next", "loops"), [(60, 14), (49, 1)])
-def test_iterations_that_only_answer_are_those_of_the_answer_that_no_later_line_shows(last_batch_of_next, loops):
-    """An answer of 17 tokens ends at line 50: the prompt, 13 iterations, then three that continue the next prompt."""
-    tied = tied_lines(read_line("batch", 2))
-    first = logged(slot=0, lines=(1, 50), is_whole=True, tied=tied, predicted_n=17)
-    following = running(30, 90, 31, 40, 45, last_batch_of_next, slot=1)
-    assert loops_between([first, following], first, following) == loops
+@pytest.mark.parametrize(("task", "following", "loops"), [
+    (0, 9, 8), (9, 10, 0), (9, 9, 0), (9, 4, 0), (None, 4, 0), (4, None, 0),
+])  # fmt: skip
+def test_task_ids_count_the_iterations_between_two_arrivals(task, following, loops):
+    assert loops_between(logged(0, task), logged(1, following)) == loops
 
 
 def test_the_shown_number_is_tried_first_and_then_its_neighbours():

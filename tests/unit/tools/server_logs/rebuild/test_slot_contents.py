@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from cachesim.tools.server_logs.rebuild.slot_contents import (
@@ -12,7 +10,6 @@ from cachesim.tools.server_logs.rebuild.slot_contents import (
     WordRange,
     prefix_by_shares,
     prefixes_by_threshold,
-    word_names,
 )
 from tests.unit.tools.server_logs.records import logged
 
@@ -52,10 +49,10 @@ def test_a_prefix_keeps_words_and_at_most_the_prompt(tokens, parts, prompt):
     assert ([(part.word, part.take) for part in found.parts], found.prompt) == (list(parts), prompt)
 
 
+
 def test_a_word_has_at_least_one_token():
     assert SlotText().append_word("A", 0) == SlotText()
     assert SlotText().append_word("A", 1).parts == (WordRange("A", take=1, full=1, start=0),)
-    assert list(islice(word_names(), 25, 28)) == ["Z", "AA", "AB"]
 
 
 @pytest.mark.parametrize(("found", "n_swa", "prefixes"), [
