@@ -192,14 +192,16 @@ _AS_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
 
 
-def read_json(path: Path, what: str = "file") -> Any:
-    """Return the value in a JSON file. Raise BadInput."""
-    return parse_json(read_bytes(path, TRACE_BYTES, what), str(path), what)
+def read_json(path: Path, what: str = "file", *, is_python: bool = False) -> Any:
+    """Return the value in a JSON file, see ``parse_json``. Raise BadInput."""
+    return parse_json(read_bytes(path, TRACE_BYTES, what), str(path), what, is_python=is_python)
 
 
-def parse_json(data: bytes, file: str = "", what: str = "file", values: Limit = JSON_VALUES) -> Any:
-    """Parse JSON text. If a key occurs twice, the last value counts. Raise BadInput for invalid JSON, deep nesting,
-    more than ``values``, and invalid numbers (NaN, Infinity, 1e999)."""
+def parse_json(data: bytes, file: str = "", what: str = "file", values: Limit = JSON_VALUES, *,
+               is_python: bool = False) -> Any:
+    """Parse JSON text. If a key occurs twice, the last value counts. ``is_python``: NaN and Infinity are numbers, as
+    Python writes them. Raise BadInput for invalid JSON, deep nesting, more than ``values``, and other invalid numbers
+    (1e999)."""
     text = decode(data, file)
     # piece by piece: `sub` keeps an object for every string of its text until it ends
     bare = b"".join(_TEXT.sub(b"", piece[0]) for piece in _PIECE.finditer(data))
@@ -210,7 +212,7 @@ def parse_json(data: bytes, file: str = "", what: str = "file", values: Limit = 
     hook = _finite if suspect else None
     del data, bare
     try:
-        return json.loads(text, parse_float=hook, parse_constant=_refuse)
+        return json.loads(text, parse_float=hook, parse_constant=float if is_python else _refuse)
     except json.JSONDecodeError as error:
         raise BadInput(f"broken or truncated JSON: {error.msg}", file=file, line=error.lineno) from None
     except ValueError as error:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Self, Sequence
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Mapping, NamedTuple, Self, Sequence
 
 from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.engines.base import Answer, Request
@@ -229,6 +229,8 @@ class Engine:
     command: Callable[[], CommandTable | None] = lambda: None
     # lines on what the server derives from its options and model when it starts
     derived: Callable[[RuleSet, Mapping[str, Option]], Sequence[str]] = lambda rules, given: ()
+    # names of options whose defaults the server replaces by what it derives from the others
+    replaced: Callable[[RuleSet, Mapping[str, Option]], AbstractSet[str]] = lambda rules, given: frozenset()
     # raise BadInput for options with which the real server does not start, although its classes take them
     check_start: Callable[[RuleSet, str, Mapping[str, Option]], None] = lambda rules, model, given: None
     # sentences about flags that change answers or end the process with a model

@@ -105,7 +105,18 @@ def reason(judgement: Judgement, slots: bool, alone: bool) -> str:
     if answer.status != 200:
         return error_name(judgement.judged.is_refused, answer.status)
     words = _nothing(judgement, slots, alone) if not answer.cache_n else _hit(judgement)
-    return f"{words}, disconnected" if answer.cancelled else words
+    if answer.cancelled:
+        return f"{words}, disconnected"
+    if _is_cut(judgement):
+        return f"{words}, answer cut: {answer.predicted_n} of {judgement.request.n_predict}"
+    return words
+
+
+def _is_cut(judgement: Judgement) -> bool:
+    """True if a limit of the request or of the server ended its answer before all its tokens were generated."""
+    request, answer = judgement.request, judgement.answer
+    is_limited = answer.done and answer.stop_type == "limit" and 0 < answer.predicted_n < request.n_predict
+    return is_limited and answer.tokens[-1] not in request.eog and not answer.children
 
 
 def _nothing(judgement: Judgement, slots: bool, alone: bool) -> str:

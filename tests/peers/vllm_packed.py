@@ -18,6 +18,9 @@ from cachesim.base.console import complain, show
 from cachesim.engines.shared.model_layers import layers_of_config
 from cachesim.engines.shared.newest_sizes import CONFIGURATIONS
 from cachesim.engines.vllm.compressed_layers import layer_caches, packed_groups
+from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.page_sizes import block_bytes
+from cachesim.engines.vllm.profiles import PROFILES
 
 try:
     import torch
@@ -79,7 +82,8 @@ def state(width, ratio, name, config):
 
 
 def released_groups(model, drafted):
-    """Return the released groups: kind, window, block, drafter, layers, bytes of a block."""
+    """Return the released groups (window, block, drafter, layers, bytes of a block), and from 0.33.0 on the bytes of
+    the pool that a block takes."""
     config = settings(bool(drafted))
     CONTEXT.compilation_config.static_forward_context.clear()
     with patch.object(compressor, "get_current_vllm_config", lambda: CONTEXT), \
@@ -93,6 +97,8 @@ def released_groups(model, drafted):
         window = first.sliding_window if isinstance(first, SlidingWindowSpec) else 0
         is_draft = group.is_eagle_group or not drafts.isdisjoint(group.layer_names)
         found.append((window, first.block_size, is_draft, len(group.layer_names), group.kv_cache_spec.page_size_bytes))
+    if planning.__name__.endswith("planning"):
+        found.append(planning._get_kv_cache_bytes_per_block(groups, config.cache_config.get_resolved_kv_cache_layout()))
     return found
 
 
@@ -103,6 +109,9 @@ def our_groups(model, drafted):
         first = group.caches[0]
         is_draft = any(cache.is_draft for cache in group.caches)
         found.append((first.window, first.block, is_draft, len(group.caches), group.bytes))
+    if planning.__name__.endswith("planning"):
+        opts = options({"speculative_method": "mtp", "num_speculative_tokens": 1} if drafted else {})
+        found.append(block_bytes(PROFILES["vllm@0.33.0"], opts, model))
     return found
 
 

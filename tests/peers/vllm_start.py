@@ -32,7 +32,14 @@ try:
     from vllm.engine import arg_utils
     from vllm.usage.usage_lib import UsageContext
     from vllm.v1.core import kv_cache_utils as utils
-    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, MambaSpec, SlidingWindowSpec
+    from vllm.v1.kv_cache_interface import (
+        FullAttentionSpec,
+        KVCacheConfig,
+        MambaSpec,
+        MLAAttentionSpec,
+        SlidingWindowSpec,
+        UniformTypeKVCacheSpecs,
+    )
 except ModuleNotFoundError as absent:
     complain(f"not installed: {absent.name!r} (run `make peers`, which makes .venv-peers-vllm)")
     raise SystemExit(exits.NOTHING) from None
@@ -52,8 +59,11 @@ tokens in the log       num_gpu_blocks, blocks of the longest request   v1/core/
 does it start           the same, without the null block                v1/core/kv_cache_planning.py, 50
 """
 GIB = 1 << 30
+SCALE, SCALE_OF = 4, 128        # bytes of a scale of the index, and the numbers that share it
+PACKED_ROW = 656                # bytes of a row in the layout fp8_ds_mla
 MODELS = ("qwen3", "qwen3-30b-a3b", "llama-3.1-70b", "gpt-oss-20b", "gemma-3-4b", "qwen3.5-27b", "qwen3.5-0.8b",
-          "granite-4.0-h-small", "qwen3-next")  # fmt: skip
+          "granite-4.0-h-small", "qwen3-next", "step-3.5-flash", "minimax-m2.5", "kimi-k2.5", "deepseek-v3.2", "glm-5.1",
+          "nemotron-3-ultra")  # fmt: skip
 SCALINGS = ("", "default", "linear", "dynamic", "yarn", "llama3", "longrope")
 
 
@@ -117,7 +127,7 @@ def drawn_pool(rng: random.Random) -> str:
         "kv_cache_memory_bytes": rng.choice((1, 3, 7, 20, 60)) * GIB + rng.randrange(1 << 20),
         "max_model_len": rng.choice((1000, 8192, 32768)), "max_num_batched_tokens": rng.choice((512, 2048, 8192)),
         "async_scheduling": rng.random() < 0.5}  # fmt: skip
-    if not model.states:
+    if not model.states and not model.indexed:
         given["block_size"] = rng.choice((16, 32, 64))
     opts = options(resolved(RULES, parse(short_notation(model)), given))
     groups, config = released_groups(model, opts)
@@ -158,7 +168,11 @@ def released_groups(model, opts):
         return {"block_size": block, "num_kv_heads": heads, "head_size": layer.key // layer.kv_heads, "dtype": kind}
 
     for i, layer in enumerate(model.full):
-        specs[f"full.{i}"] = FullAttentionSpec(**rows(layer, sizes.full))
+        specs[f"full.{i}"] = FullAttentionSpec(**rows(layer, sizes.full)) if layer.value else latent_rows(
+            layer, sizes.full, kind, "fp8_ds_mla" if layer.kind == "I" and opts.kv_cache_dtype == "fp8" else None)
+        if layer.index_key:
+            index = layer._replace(key=layer.index_key + layer.index_key // SCALE_OF * SCALE)
+            specs[f"full.{i}.index"] = latent_rows(index, sizes.full, torch.uint8, None)
         page = specs[f"full.{i}"].page_size_bytes
     for i, layer in enumerate(model.windows):
         specs[f"window.{i}"] = SlidingWindowSpec(**rows(layer, sizes.window), sliding_window=model.window)
@@ -169,6 +183,8 @@ def released_groups(model, opts):
     make = planning._get_kv_cache_groups_uniform_spec
     if len(kinds) > 1:
         make = planning._get_kv_cache_groups_uniform_page_size
+    elif model.indexed:
+        make = uniform_type_groups
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     config = SimpleNamespace(
         model_config=SimpleNamespace(max_model_len=opts.max_model_len), max_in_flight_tokens=in_flight,
@@ -176,6 +192,19 @@ def released_groups(model, opts):
         cache_config=SimpleNamespace(mamba_cache_mode="align"),
         scheduler_config=SimpleNamespace(max_num_batched_tokens=opts.max_num_batched_tokens))  # fmt: skip
     return make(specs), config
+
+
+def latent_rows(layer, block, kind, name):
+    """Return the spec of rows without values. ``name``: of the layout of the numbers, None = one after another. From
+    0.33.0 on, the layer states the bytes of such a row."""
+    more = {"state_content_bytes": PACKED_ROW} if name and planning is not utils else {}
+    return MLAAttentionSpec(
+        block_size=block, num_kv_heads=1, head_size=layer.key, dtype=kind, cache_dtype_str=name, **more)
+
+
+def uniform_type_groups(specs):
+    """Return the group of layers that keep rows of all tokens, of several widths."""
+    return planning._get_kv_cache_groups_uniform_type(UniformTypeKVCacheSpecs.from_specs(specs))
 
 
 def main(argv: list[str]) -> int:

@@ -71,7 +71,7 @@ PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
     "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, layout, _resolved), say=say_of(PACKAGE),
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
-    line=LINE, beside=BESIDE, newest=LINE[-1], when=TIMELINE, keeps="state", log=log_of(PACKAGE),
+    line=LINE, beside=BESIDE, newest=LINE[-1], when=TIMELINE, keeps="restore point", log=log_of(PACKAGE),
     memory=memory_of(PACKAGE), capacity=capacity_of(PACKAGE), command=command_of(PACKAGE),
     derived=_derived,
     check_start=_check_start,

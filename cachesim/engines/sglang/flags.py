@@ -15,6 +15,7 @@ from cachesim.engines.sglang.rules.tree import PRIORITIES
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.engines.shared.size_formulas import F16
 
+EAGLE = "EAGLE"        # drafts by a model whose tokens lie in the slots of the answer
 AUTO = "auto"
 UNBUFFERED = "no_buffer"
 BUFFERED = "extra_buffer"
@@ -105,7 +106,7 @@ class Options:
     in_batch_threshold: int = flag(32, least=0, tokens=True, governs="SG-QUEUE-LATE",
         help="Tokens in common with a waiting request for which a later one waits "
              "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
-    speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", "EAGLE", "NGRAM"),
+    speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", EAGLE, "NGRAM"),
         governs="SG-KEY-PAIRS",
         help="Source of drafts, none by default. With EAGLE, prefixes are compared as pairs of tokens.")
     speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="SG-KEY-PAIRS",

@@ -23,6 +23,7 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.sparse_models import MODEL_OPTIONS
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS, KnownModel
+from cachesim.engines.shared.request_fields import MAX_TOKENS
 from cachesim.model.hash_mixing import Rng
 
 STRATEGIES = "auto", BUFFERED, BUFFERED, LAZY, UNBUFFERED
@@ -120,6 +121,7 @@ MANUAL = Manual(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),
         Field("extra_key", "", "prefixes are shared only with requests of the same key, such as an adapter", ("k",)),
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
+        MAX_TOKENS,
     ),
     route="prefix",
     length="context_len",

@@ -6,22 +6,20 @@ Source: sgl-project/sglang python/sglang/srt/managers/scheduler.py Scheduler.eve
 from __future__ import annotations
 
 from cachesim.base.tokens import TokenList
+from cachesim.engines.sglang.flags import EAGLE
 from cachesim.engines.sglang.inspection import Inspection, TreeCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.request_length import scheduler_refusal, tokenizer_refusal
 from cachesim.engines.sglang.runtime_context import get_runtime_context
-from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue, key_of
+from cachesim.engines.shared.request_queue import ReceivedRequest, Refusal, RequestQueue, key_of
 
 
 class Server(RequestQueue):
     """A server of a given version. ``slots``: all requests received so far."""
 
     rules: Rules
-
-    too_long = ("Input length ({n} tokens) exceeds the maximum allowed length ({most} tokens). Use a shorter input or "
-                "enable --allow-auto-truncate.")  # fmt: skip
-    too_long_for_model = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
     def start_memory(self) -> None:
         """Start the scheduler with an empty memory."""
@@ -35,13 +33,15 @@ class Server(RequestQueue):
         self.inspection = Inspection(self.context, self.slots, self.unfinished, self.scheduler)
         self.cache_cells = TreeCells(self.context, self.scheduler.tree_cache.tree_core)
 
-    def refusal(self, n: int) -> str:
-        """Return the text that refuses a prompt of ``n`` tokens: of the tokenizer for one that does not fit the
-        context, else of the scheduler."""
-        context = self.context.server_args.context_len
-        if context and n >= context:
-            return self.too_long_for_model.format(n=n, most=context)
-        return super().refusal(n)
+    def refusal(self, n: int, max_tokens: int) -> Refusal | None:
+        """Return the error of the tokenizer for a prompt of ``n`` tokens that does not fit the context, or that of the
+        scheduler; None if it is accepted."""
+        args = self.context.server_args
+        reserved = args.speculative_num_steps + 1 if args.speculative_algorithm == EAGLE else 0
+        refused = None
+        if args.context_len:
+            refused = tokenizer_refusal(n + reserved, max_tokens, args.context_len, self.rules.fills_context)
+        return refused or scheduler_refusal(n, self.longest)
 
     def new_row(self, task: ReceivedRequest) -> Req:
         """Return a received request, the next of ``slots``."""

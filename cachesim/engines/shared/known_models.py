@@ -72,7 +72,7 @@ MODELS: Mapping[str, KnownModel] = {
         _GEMMA3, also=("gemma3",), sizes=("270m", "1b")),
     "gemma-3-4b": KnownModel(
         "W1024 W1024 W1024 W1024 W1024 A", "5 windows to 1 attention, as in 4b, 12b and 27b, real window 1024",
-        _GEMMA3, also=("gemma-3-12b", "gemma-3-27b")),
+        _GEMMA3, also=("gemma-3-12b", "gemma-3-27b", "translategemma"), unverified=("translategemma",)),
     "gemma-3n": KnownModel(
         "W512 W512 W512 W512 A", "4 windows to 1 attention, as in E4B, real window 512; its last layers, which reuse "
         "the rows of earlier ones, are left out", _CONFIG.format("gemma3n"), also=("gemma3n",), sizes=("e2b", "e4b")),
@@ -94,6 +94,9 @@ MODELS: Mapping[str, KnownModel] = {
     "mimo-v2-flash": KnownModel(
         "A W128 W128 W128 W128 W128", "5 windows to 1 attention (48 layers: 39 and 9), real window 128",
         _CONFIG.format("mimo_v2_flash")),
+    "step-3.5-flash": KnownModel(
+        "A W512 W512 W512", "3 windows to 1 attention (45 layers: 33 and 12), real window 512",
+        _CONFIG.format("step3p7"), also=("step-3.7-flash",)),
     "falcon-h1": _alike("HH", "attention beside Mamba-2", "falcon_h1"),
     "granite-4": KnownModel(
         "SSSSSASS", "7 Mamba-2 to 1 attention, as in 4.0-h-350m (32 layers, attention at 10, 13, 17, 27)",
@@ -104,7 +107,8 @@ MODELS: Mapping[str, KnownModel] = {
         also=("ai21-jamba", "jamba-mini", "ai21-jamba-mini"), unverified=("jamba-mini", "ai21-jamba-mini")),
     "lfm2-1.2b": KnownModel(
         "CCACCACA", "5 convolutions to 3 attention, as in 1.2B (16 layers: CCACCACCACACACAC)",
-        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2", "lfm2.5"), unverified=("lfm2.5",)),
+        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2", "lfm2.5", "lfm2-vl", "lfm2.5-vl"),
+        unverified=("lfm2.5", "lfm2-vl", "lfm2.5-vl")),
     "mamba-2": _alike("SSSS", "Mamba-2", "mamba2", "mamba2"),
     "nemotron-h": KnownModel(
         "SSSSASS", "6 Mamba-2 to 1 attention, as in 8B (24 and 4, the first attention behind 4)",
@@ -115,15 +119,17 @@ MODELS: Mapping[str, KnownModel] = {
     "nemotron-3-nano": KnownModel(
         "SSSAS", "4 Mamba-2 to 1 attention, nearly as in 30B-A3B (23 and 6, the first attention behind 3)",
         "config.json of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
-        also=("nvidia-nemotron-3-nano", "nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning"),
-        unverified=("nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning")),
+        also=("nvidia-nemotron-3-nano", "nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning")),
     "nemotron-3-super": KnownModel(
         "SSSSAS", "5 Mamba-2 to 1 attention, as in 120B-A12B (40 and 8)",
         "config.json of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", also=("nvidia-nemotron-3-super",)),
+    "nemotron-3-ultra": KnownModel(
+        "SSSSA", "4 Mamba-2 to 1 attention, as in 550B-A55B (48 and 12, the first attention behind 4)",
+        "config.json of nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", also=("nvidia-nemotron-3-ultra",)),
     "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3"),
     "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq", "qwen2.5-coder"),
     "qwen2.5-vl": _alike("AAAA", ATTENTION, "qwen2_5_vl", "qwen2-vl"),
-    "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
+    "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder", "qwen3guard-gen"),
     "qwen3-vl": _alike("AAAA", ATTENTION, "qwen3_vl", "qwen3-omni"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
     "mistral-7b-v0.1": KnownModel(
@@ -136,7 +142,7 @@ MODELS: Mapping[str, KnownModel] = {
     "mistral-large-3": KnownModel(
         "AAAA", "all its layers are attention with latent rows",
         "vllm-project/vllm vllm/model_executor/models/mistral_large_3.py"),
-    "glm-4": _alike("AAAA", ATTENTION, "glm4", "glm-4.1v", "glm-4.5v"),
+    "glm-4": _alike("AAAA", ATTENTION, "glm4", "glm-4.1v", "glm-4.5v", "glyph"),
     "glm-ocr": _alike("AAAA", ATTENTION, "glm_ocr"),
     "internvl-3": _alike("AAAA", ATTENTION, "internvl", "internvl3", "internvl-3.5", "internvl3-5"),
     "intern-s1": KnownModel(
@@ -171,10 +177,10 @@ MODELS: Mapping[str, KnownModel] = {
         "config.json of moonshotai/Kimi-Linear-48B-A3B-Instruct"),
     "deepseek-v3.2": KnownModel(
         "I2048", "all 61 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/deepseek32.cpp",
-        also=("deepseek32", "deepseek-v3.2-exp")),
+        also=("deepseek32", "deepseek-v3.2-exp", "deepseek-math-v2"), unverified=("deepseek-math-v2",)),
     "glm-5": KnownModel(
         "I2048", "all its 78 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/glm-dsa.cpp",
-        also=("glm-5.1", "glm-dsa"), unverified=("glm-5.1",)),
+        also=("glm-5.1", "glm-dsa")),
     "glm-5.2": KnownModel(
         "I2048 A A A", "21 of its 78 layers have an index; the others use its choice and stand as attention",
         "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.3",), unverified=("glm-5.3",)),
@@ -192,7 +198,7 @@ MODELS: Mapping[str, KnownModel] = {
         "ggml-org/llama.cpp src/models/deepseek4.cpp"),
     "dots-3": KnownModel(
         "I2048 W513 W513 W513", "13 layers with an index and 33 windows of 513 (preview)",
-        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3", "dots-3-note")),
+        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3", "dots-3-note", "dots3-note-prev")),
     "minimax-m3": KnownModel(
         "A B128 B128 B128", "3 dense layers, then 57 that choose 2048 rows, here 128 blocks of 16 instead of 16 of 128",
         "ggml-org/llama.cpp src/models/minimax-m3.cpp"),
@@ -202,7 +208,7 @@ MODELS: Mapping[str, KnownModel] = {
     "phi-3": KnownModel(
         "AAAA", "all its layers are attention: its window is switched off",
         "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py",
-        also=("phi3", "phi-4", "phi4", "phi-4-mini")),
+        also=("phi3", "phi-4", "phi4", "phi-4-mini", "phi-4-reasoning", "phi-4-multimodal")),
 }
 """Name of a model -> its layers. Lookups ignore dashes, dots and case."""
 
@@ -215,7 +221,7 @@ OLDER: Mapping[str, KnownModel] = {
 _SIZE = re.compile(r"""
     (\d+[ ])? \d+ (x\d+)? [bmt]                                                # 80b, 8x7b, 2.7b in parts
     | (instruct|thinking|base|chat|it)\b | \d{4}\b                                                    # its variant
-    | e\d+b | (fp8|nvfp4|mxfp[48]|awq|gptq|[48]bit|gguf|ud|b?f16|f32)\b | (i?q|tq)[1-8]\b | (i?q|tq)[1-8]_    # its type
+    | e\d+b | (fp[48]|nvfp4|mxfp[48]|awq|gptq|[48]bit|gguf|ud|b?f16|f32)\b | (i?q|tq)[1-8](\b|_)    # its type
 """, re.VERBOSE)
 """Beginning of what follows a model's name: its size, its variant, or the type of its weights."""
 _PUBLISHER = re.compile(r"(google|qwen|nvidia|mistralai|openai|zai-org|ibm-granite|moonshotai|minimaxai|deepseek-ai)_")

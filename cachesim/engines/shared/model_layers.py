@@ -89,7 +89,7 @@ def layers_in(path: Path) -> RealModel:
     model whose memory is not simulated."""
     if path.suffix == ".gguf":
         return _of_gguf(read_gguf(path, later=True), str(path))
-    config = read_json(path, "configuration")
+    config = read_json(path, "configuration", is_python=True)
     if not isinstance(config, dict):
         raise BadInput("not a model configuration: expected an object", file=str(path))
     if isinstance(text := config.get("text_config"), dict):
@@ -167,10 +167,12 @@ BLOCKS = {"M": "S", "*": "A", "-": "", "E": ""}
 ALIKE = {"falcon_h1": "H", "mamba2": "S"}
 NEWEST_KEYS = ("index_topk", "index_n_heads", "compress_ratios")
 """Keys of layers that choose or compress rows: an architecture that is not known has them in an unknown way."""
-OTHER_LAYERS = ("attention_chunk_size", "attn_layer_indices", "attn_layer_period", "attn_type_list", "block_types",
-                "conv_L_cache", "full_attn_idxs", "linear_num_key_heads", "lru_width", "mamba_d_state", "mamba_n_heads",
-                "mamba_num_heads", "ssm_state_size", "state_size", "time_mix_extra_dim")  # fmt: skip
+OTHER_LAYERS = ("attention_chunk_size", "attn_layer_indices", "attn_layer_period", "attn_type_list", "block_configs",
+                "block_types", "conv_L_cache", "full_attn_idxs", "linear_num_key_heads", "lru_width", "mamba_d_state",
+                "mamba_n_heads", "mamba_num_heads", "ssm_state_size", "state_size", "time_mix_extra_dim")  # fmt: skip
 """Keys of layers that are no attention over all tokens: without a list of layers their order is not known."""
+FULL_TYPE = 1
+"""Entry of ``attn_type_list`` for a layer with full attention."""
 DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "gemma3_text": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256},
     "qwen3_next": {"full_attention_interval": 4},
@@ -279,6 +281,9 @@ def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize
     if not (heads and head) and not keys.get("kv_lora_rank", 0):
         head = keys.positive("head_dim" if heads else "num_attention_heads")
     kv_heads = keys.positive("num_key_value_heads", heads)
+    if kind == "W" and (window_heads := keys.get("swa_num_key_value_heads", 0)):
+        head = keys.get("swa_head_dim", head)
+        return attention(window_heads, head, keys.get("swa_v_head_dim", head), kind)
     if kind == "A" and keys.get("global_head_dim", 0):
         head, kv_heads = keys.get("global_head_dim"), keys.get("num_global_key_value_heads", kv_heads)
     narrow = "swa_" if kind == "W" and keys.get("swa_kv_lora_rank", 0) else ""
@@ -316,17 +321,25 @@ def _config_letters(keys: _Numbers) -> list[str]:
         if not blocks or set(blocks) - set(BLOCKS):
             raise BadInput("unknown kind in hybrid_override_pattern", file=keys.file, hint=" ".join(BLOCKS))
         return [BLOCKS[letter] for letter in blocks[:MOST_LAYERS]]
+    if windows := keys.words("hybrid_layer_pattern"):
+        return ["W" if is_window else "A" for is_window in windows]
     n, every = keys.count("num_hidden_layers"), keys.get("full_attention_interval", 0)
     if every:
         return ["A" if (i + 1) % every == 0 else "G" for i in range(n)]
     every = keys.get("sliding_window_pattern", PATTERNS.get(kind, 0))
     if every and keys.get("sliding_window", 0):
         return ["A" if (i + 1) % every == 0 else "W" for i in range(n)]
-    other = next((key for key in OTHER_LAYERS if keys.keys.get(key)), "")
+    other = next((key for key in OTHER_LAYERS if keys.keys.get(key) and not _lists_attention(keys, key)), "")
     if other and kind not in ALIKE:
         raise BadInput(f"unknown order of layers: model type {quoted(kind)} with key {other}", file=keys.file,
                        hint="layer_types lists them")  # fmt: skip
     return [ALIKE.get(kind, "A")] * n
+
+
+def _lists_attention(keys: _Numbers, name: str) -> bool:
+    """True if a list of this name has nothing but layers with full attention."""
+    types = keys.words(name)
+    return bool(types) and all(one == FULL_TYPE for one in types)
 
 
 # --- GGUF ----------------------------------------------------------------------------------------------------

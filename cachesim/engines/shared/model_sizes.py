@@ -47,6 +47,11 @@ def _dense(layers: int, heads: int, head: int, repository: str, context: int) ->
     return _real("A" * layers, (attention(heads, head, head),), repository, head, context)
 
 
+def _qwen3_vl(size: str, layers: int, heads: int) -> RealModel:
+    """Return a Qwen3-VL."""
+    return _dense(layers, heads, 128, f"Qwen/Qwen3-VL-{size}-Instruct", 262144)._replace(mrope=True)
+
+
 def _qwen35(size: str, layers: int, kv_heads: int, value_heads: int, series: str = "3.5") -> RealModel:
     """Return a model of Qwen's series 3.5, 3.6 or 3.8, whose states are always F32."""
     rows = attention(kv_heads, 256, 256)
@@ -82,6 +87,8 @@ def _gemma4(letters: str, heads: int, full_heads: int, repository: str) -> RealM
 _QWEN3_NEXT = (delta_net(4, 16, 32, 128, 128), attention(2, 256, 256))
 _NANO = "SSSASSSASSSASSSASSSASSSSASSSS"
 _SUPER = "SSSSASSSSASSSSASSSSSASSSSSASSSSSASSSSSASSSSASSSS"
+_ULTRA = "SSSSASSSASSSSASSSSASSSASSSSASSSSASSSASSSSASSSSASSSASSSSASSSS"
+_STEP = (attention(8, 128, 128), attention(8, 128, 128, "W"))
 _GPT = (attention(8, 64, 64), attention(8, 64, 64, "W"))
 _SIZES: Mapping[str, RealModel] = {
     "qwen3-next": _real("GGGA" * 12, _QWEN3_NEXT, "Qwen/Qwen3-Next-80B-A3B-Instruct", 256, 262144),
@@ -108,6 +115,7 @@ _SIZES: Mapping[str, RealModel] = {
     "llama-3.2-3b": _dense(28, 8, 128, "meta-llama/Llama-3.2-3B", 131072),
     "mistral": _dense(32, 8, 128, "mistralai/Mistral-7B-v0.3", 32768),
     "mixtral-8x7b": _dense(32, 8, 128, "mistralai/Mixtral-8x7B-v0.1", 32768),
+    "mixtral-8x22b": _dense(56, 8, 128, "mistralai/Mixtral-8x22B-v0.1", 65536),
     "qwen3": _dense(36, 8, 128, "Qwen/Qwen3-8B", 40960),
     "qwen3-0.6b": _dense(28, 8, 128, "Qwen/Qwen3-0.6B", 40960),
     "qwen3-1.7b": _dense(28, 8, 128, "Qwen/Qwen3-1.7B", 40960),
@@ -119,13 +127,26 @@ _SIZES: Mapping[str, RealModel] = {
     "qwen3-4b-2507": _dense(36, 8, 128, "Qwen/Qwen3-4B-Instruct-2507", 262144),
     "qwen3-30b-a3b-2507": _dense(48, 4, 128, "Qwen/Qwen3-30B-A3B-Instruct-2507", 262144),
     "qwen3-235b-a22b-2507": _dense(94, 4, 128, "Qwen/Qwen3-235B-A22B-Instruct-2507", 262144),
+    "qwen3-coder-480b-a35b": _dense(62, 8, 128, "Qwen/Qwen3-Coder-480B-A35B-Instruct", 262144),
+    "qwen3-vl-2b": _qwen3_vl("2B", 28, 8),
+    "qwen3-vl-4b": _qwen3_vl("4B", 36, 8),
+    "qwen3-vl-8b": _qwen3_vl("8B", 36, 8),
+    "qwen3-vl-32b": _qwen3_vl("32B", 64, 8),
+    "qwen3-vl-30b-a3b": _qwen3_vl("30B-A3B", 48, 4),
+    "qwen3-vl-235b-a22b": _qwen3_vl("235B-A22B", 94, 4),
     "qwen2.5": _dense(28, 4, 128, "Qwen/Qwen2.5-7B", 131072),
     "qwen2.5-7b-instruct": _dense(28, 4, 128, "Qwen/Qwen2.5-7B-Instruct", 32768),
     "glm-4.5": _dense(92, 8, 128, "zai-org/GLM-4.5", 131072),
+    "glm-4.6": _dense(92, 8, 128, "zai-org/GLM-4.6", 202752),
     "minimax-m2.1": _dense(62, 8, 128, "MiniMaxAI/MiniMax-M2.1", 196608),
+    "minimax-m2.5": _dense(62, 8, 128, "MiniMaxAI/MiniMax-M2.5", 196608),
     "deepseek-v3": _latent(61, "deepseek-ai/DeepSeek-V3", 163840),
+    "deepseek-v3.1": _latent(61, "deepseek-ai/DeepSeek-V3.1", 163840),
     "deepseek-r1": _latent(61, "deepseek-ai/DeepSeek-R1", 163840),
     "kimi-k2-instruct": _latent(61, "moonshotai/Kimi-K2-Instruct", 131072),
+    "kimi-k2.5": _latent(61, "moonshotai/Kimi-K2.5", 262144),
+    "kimi-k2.6": _latent(61, "moonshotai/Kimi-K2.6", 262144),
+    "kimi-k2.7-code": _latent(61, "moonshotai/Kimi-K2.7-Code", 262144),
     "gemma-3": _gemma3(26, 1, 256, 512, "gemma-3-1b-it", 32768),
     "gemma-3-270m": _gemma3(18, 1, 256, 512, "gemma-3-270m-it", 32768),
     "gemma-3-4b": _gemma3(34, 4, 256, 1024, "gemma-3-4b-it", 131072),
@@ -133,13 +154,18 @@ _SIZES: Mapping[str, RealModel] = {
     "gemma-3-27b": _gemma3(62, 16, 128, 1024, "gemma-3-27b-it", 131072),
     "gemma-4-26b-a4b": _gemma4("WWWWWA" * 5, 8, 2, "gemma-4-26B-A4B-it"),
     "gemma-4-31b": _gemma4("WWWWWA" * 10, 16, 4, "gemma-4-31B-it"),
+    "mimo-v2-flash": _real("AWWWW" + "AWWWWW" * 7 + "A", (attention(4, 192, 128), attention(8, 192, 128, "W")),
+                           "XiaomiMiMo/MiMo-V2-Flash", 192, 262144, 128, arch="mimo_v2_flash"),
+    "step-3.5-flash": _real("AWWW" * 11 + "A", _STEP, "stepfun-ai/Step-3.5-Flash", 128, 262144, 512, arch="step3p5"),
+    "step-3.7-flash": _real("AWWW" * 11 + "A", _STEP, "stepfun-ai/Step-3.7-Flash", 128, 262144, 512, arch="step3p5"),
     "granite-4.0-h-350m": _real("SSSSSSSSSSASSASSSASSSSSSSSSASSSS", (mamba(4, 1536, 128, 1), attention(4, 64, 64)),
                                 "ibm-granite/granite-4.0-h-350m", 64, 32768),
     "granite-4.0-h-small": _real("SSSSSASSSSSSSSSASSSSSSSSSASSSSSSSSSASSSS", (mamba(4, 8192, 128, 1),
                                  attention(8, 128, 128)), "ibm-granite/granite-4.0-h-small", 128, 131072),
     "nemotron-3-nano": _nemotron(_NANO, 2, 4096, "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 262144),
-    "nemotron-3.5-lightning": _nemotron(_NANO, 2, 4096, "NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", 262144),
+    "nemotron-3.5-lightning": _nemotron(_NANO, 2, 4096, "NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", 1048576),
     "nemotron-3-super": _nemotron(_SUPER, 2, 8192, "NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 262144),
+    "nemotron-3-ultra": _nemotron(_ULTRA, 2, 16384, "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", 262144),
     "nemotron-nano-9b-v2": _nemotron("SSSSSSSSASSSASSSSASSSSASSSSSSSS", 8, 10240, "NVIDIA-Nemotron-Nano-9B-v2", 131072),
     "mamba-2": _real("S" * 64, (mamba(4, 5120, 128, 1),), "state-spaces/mamba2-2.7b", HEAD, 0),
     "lfm2-1.2b": _real("CCACCACCACACACAC", (short_conv(3, 2048), attention(8, 64, 64)), "LiquidAI/LFM2-1.2B", 64,
@@ -155,6 +181,7 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
     "deepseek-v4": ("DeepSeek-V4-Flash-0731",),
     "deepseek-v3.2": ("DeepSeek-V3.2-Exp",),
     "deepseek-v3": ("DeepSeek-V3-0324",),
+    "deepseek-v3.1": ("DeepSeek-V3.1-Terminus",),
     "deepseek-r1": ("DeepSeek-R1-0528",),
     "qwen3-4b-2507": ("Qwen3-4B-Thinking-2507",),
     "qwen3-30b-a3b-2507": ("Qwen3-30B-A3B-Thinking-2507",),

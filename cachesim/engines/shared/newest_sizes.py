@@ -29,6 +29,7 @@ CONFIGURATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         **_V4, "num_hidden_layers": 61, "index_topk": 1024, "num_attention_heads": 128,
         "compress_ratios": [128, 128, *(4, 128) * 29, 4, 0]}),
     "glm-5": ("zai-org/GLM-5", {**_GLM, "max_position_embeddings": 202752}),
+    "glm-5.1": ("zai-org/GLM-5.1", {**_GLM, "max_position_embeddings": 202752}),
     "glm-5.2": ("zai-org/GLM-5.2", {**_GLM, "max_position_embeddings": 1048576, "indexer_types": [
         "full" if i < 3 or i % 4 == 2 else "shared" for i in range(78)]}),
     "glm-5-next": ("zai-org/GLM-5.3-Flash", {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 from zlib import crc32
 
 from cachesim.base.errors import BadInput, ProcessAborted
@@ -13,6 +13,7 @@ from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import ExceededLimit, Key
 from cachesim.engines.server_parts import MemorySizes
+from cachesim.engines.shared.request_fields import MAX_TOKENS
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.server_loop import SlotInspection, SlotTasks
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
@@ -53,6 +54,14 @@ def record_answer(answer: Answer, why: str, cancelled: bool, tokens: Sequence[in
     answer.done = True
 
 
+class Refusal(NamedTuple):
+    """Error 400 in place of an answer. ``numbers``: by name [tokens]."""
+
+    text: str
+    kind: str
+    numbers: Mapping[str, int]
+
+
 class UnfinishedRows:
     """The rows in progress, in the order of their arrival. A row that ended stays ended."""
 
@@ -88,9 +97,8 @@ def too_many(at_work: int, most: int) -> list[ExceededLimit]:
 
 
 class RequestQueue(Server):
-    """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
-    text of the refusal of a longer one, with {n} and {most}; ``slots``: all received requests; ``stalled``: the last
-    round changed nothing."""
+    """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``slots``: all
+    received requests; ``stalled``: the last round changed nothing."""
 
     queue: deque[ReceivedRequest]
     slots: list[Any]
@@ -101,7 +109,6 @@ class RequestQueue(Server):
     sampler: CountingSampler
     model: Model | None
     longest: int
-    too_long: str
     dead = False
     stalled = False
 
@@ -179,17 +186,21 @@ class RequestQueue(Server):
             raise BadInput("only single completions are modelled for this engine")
         if not request.prompt:
             raise BadInput("an empty prompt is not modelled for this engine")
-        answer, n = Answer(self.log.mark()), len(request.prompt)
-        if n >= self.longest:
-            answer.fails(400, self.refusal(n), "prompt-too-long", prompt=n, most=self.longest)
+        answer = Answer(self.log.mark())
+        max_tokens = int(request.extra.get(MAX_TOKENS.name, 0))
+        refusal = self.refusal(len(request.prompt), max_tokens)
+        if refusal is not None:
+            answer.fails(400, refusal.text, refusal.kind, **refusal.numbers)
             answer.done = True
         elif not self.dead:
-            self.queue.append(ReceivedRequest(answer.request, request, answer))
+            asked = replace(request, n_predict=min(request.n_predict, max_tokens)) if max_tokens else request
+            self.queue.append(ReceivedRequest(answer.request, asked, answer))
         return answer
 
-    def refusal(self, n: int) -> str:
-        """Return the text that refuses a prompt of ``n`` tokens."""
-        return self.too_long.format(n=n, most=self.longest)
+    @abstractmethod
+    def refusal(self, n: int, max_tokens: int) -> Refusal | None:
+        """Return the error for a prompt of ``n`` tokens, None if it is accepted. ``max_tokens``: of the request, 0 =
+        not sent."""
 
     def abort_cancelled(self, row: Any, n: int) -> None:
         """End a request if its client left when ``n`` of its tokens were evaluated."""

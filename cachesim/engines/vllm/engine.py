@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import AbstractSet, Any, Mapping
 
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.shared.engine_face import (
@@ -39,6 +39,15 @@ def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
     if not opts.kv_cache_size_tokens and "num_gpu_blocks" not in given:
         pool = derived_pool(rules, opts)
     return [*derived_blocks(rules, opts), *pool, *derived_defaults(rules, given)]
+
+
+def _replaced(rules: RuleSet, given: Mapping[str, Any]) -> AbstractSet[str]:
+    """Return "block_size" if the groups of layers have blocks of other lengths."""
+    from cachesim.engines.vllm.page_sizes import has_blocks_of_size
+    from cachesim.engines.vllm.profiles import Rules
+
+    assert isinstance(rules, Rules)
+    return frozenset() if has_blocks_of_size(rules, options(given)) else frozenset({"block_size"})
 
 
 def _resolved(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -77,6 +86,7 @@ ENGINE = Engine(
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE), capacity=capacity_of(PACKAGE),
     command=command_of(PACKAGE), class_test=class_test_of(PACKAGE),
     derived=_derived,
+    replaced=_replaced,
     check_start=_check_start,
     chat_bodies=bodies_of(PACKAGE),
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b|"

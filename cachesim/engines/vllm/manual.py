@@ -19,6 +19,7 @@ from cachesim.engines.capabilities import (
 )
 from cachesim.engines.shared.advice import Try, ample, shorter_chunks, tries_of
 from cachesim.engines.shared.known_models import MODELS, OLDER, KnownModel
+from cachesim.engines.shared.request_fields import MAX_TOKENS
 from cachesim.engines.vllm.assumed_pool import ASSUMED
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
@@ -161,6 +162,7 @@ MANUAL = Manual(
         Field("cache_salt", "", "blocks are shared only with requests of the same salt", ("x", "y")),
         Field("lora", "", "adapter of the request; blocks are shared only under the same adapter", ("a", "b")),
         Field("priority", 0, "the smallest is served first, with the priority policy", (0, 1)),
+        MAX_TOKENS,
     ),
     tries=tries_of(FLAGS, *map(ample, CAPACITIES), _equal_blocks, _no_drafts,
                   partial(shorter_chunks, "max_num_batched_tokens")), capacities=CAPACITIES,
@@ -168,7 +170,10 @@ MANUAL = Manual(
     sizes=SizesOption("real_model", "the sizes of its layers are not known: blocks as --block-size states; "
                                     "attention_block_size takes the number in the server's log"),
     length="max_model_len",
-    device=DeviceOption("device_memory", "max_num_batched_tokens", "less than 70 GiB"),
+    device=DeviceOption(
+        "device_memory", "max_num_batched_tokens", "less than 70 GiB", kind="block_size",
+        kinds="16, or what the model needs; latent rows on a B200 take 32, an XPU takes 64, a CPU 128 (--block-size N)",
+        unless="--attention-backend"),
     plenty={"num_gpu_blocks": 2048}, assumed=ASSUMED, headline=("block_size", "num_gpu_blocks"),
     route="least-loaded",
 )  # fmt: skip

@@ -231,6 +231,13 @@ def model_groups(model: RealModel, opts: Options) -> LayerGroups:
     return groups_of(model, max(1, len(model.heads)) if opts.speculative_method in EAGLE else 0)
 
 
+def has_blocks_of_size(rules: Rules, opts: Options) -> bool:
+    """True if all blocks have the tokens of ``block_size``. Raise BadInput."""
+    if opts.kv_groups or compressed_groups(opts):
+        return False
+    return set(layer_blocks(rules, opts)) == {opts.block_size}
+
+
 def derived_blocks(rules: Rules, opts: Options) -> list[str]:
     """Return lines about the blocks and groups of the real model that the options name, [] without one. Raise
     BadInput."""

@@ -111,6 +111,7 @@ class Rules(RuleSet):
     reset_preempts: Callable[[bool], bool] = schedule.reset_preempts
     tags_hash_keys: bool = True     # published hashes include an adapter's path, and the source of each key
     seeds_hashes: bool = True       # hashes of published blocks are the same in every process
+    limits_sum: bool = False        # a prompt and max_tokens above max_model_len are refused; else the answer is cut
     absent: tuple[str, ...] = ()    # options that the release does not have, or with which it is not simulated
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -136,7 +137,7 @@ V0_31_0 = replace(
     checkpoint=states.checkpoint_unit, keeps_inside=states.keep_own, state_tail=states.state_tail_end,
     states_needed=states.states_needed_fresh, left_behind=states.left_behind_alone,
     last_boundary=states.last_boundary_whole, start_column=states.start_column_smallest,
-    reserve_drafts=offload.reserve_one_step,
+    reserve_drafts=offload.reserve_one_step, limits_sum=True,
 )
 
 V0_30_0 = replace(

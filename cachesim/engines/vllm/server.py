@@ -14,7 +14,7 @@ from cachesim.base.media_items import is_item, longest_image
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer
 from cachesim.engines.base import Request as ClientRequest
-from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue, key_of
+from cachesim.engines.shared.request_queue import ReceivedRequest, Refusal, RequestQueue, key_of
 from cachesim.engines.vllm.core.scheduler import Scheduler
 from cachesim.engines.vllm.core.scheduler_output import ModelRunnerOutput, SchedulerOutput
 from cachesim.engines.vllm.inspection import Inspection, PoolCells
@@ -23,6 +23,7 @@ from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.pool_points import PoolPoints
 from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.request import Request, RequestBlockHasher
+from cachesim.engines.vllm.request_length import refusal
 from cachesim.engines.vllm.rules.start import EVERY
 from cachesim.engines.vllm.worker.model_runner import ModelRunner
 
@@ -39,9 +40,6 @@ class Server(RequestQueue):
     """A server of a given version. ``slots``: all requests received so far; ``batch_queue``: steps in flight."""
 
     rules: Rules
-
-    too_long = ("This model's maximum context length is {most} tokens. However, your prompt contains at least {n} input"
-                " tokens.")
 
     def start_memory(self) -> None:
         """Start the scheduler with an empty pool, and the worker."""
@@ -88,6 +86,11 @@ class Server(RequestQueue):
             if longest > most:
                 raise BadInput(f"an image of {longest} tokens: the encoder takes {most}", hint="max_tokens_per_mm_item")
         return super().submit(request)
+
+    def refusal(self, n: int, max_tokens: int) -> Refusal | None:
+        """Return the error for a prompt of ``n`` tokens, None if it is accepted. Without a length of the model, the
+        sum with ``max_tokens`` is not limited."""
+        return refusal(n, max_tokens if self.opts.max_model_len else 0, self.longest, self.rules.limits_sum)
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""

@@ -25,8 +25,9 @@ _STATED = (
 """Patterns of the ways to state a version, with a place for the names of the server."""
 _LOGGED = r"\b({})[\w ]{{0,40}}? version:? ?v?(\d+\.\d+[\w.]*)"
 _SAID = r"(?<![\w./-])({})[ \t]+v?(\d+\.\d+\.\d+[\w.]*)"
+_RANGE = r"(?<![\w./@-])({})(?:\[[\w,-]*\])?[ \t]*(?:~=|[<>!]=?)[ \t]*\d[\d.*]*(?:,[ \t]*[<>!~]=?[ \t]*\d[\d.*]*)*"
 _NUMBERS = re.compile(r"\d+")
-_WORD = re.compile(r"[\w./:-]+")
+_WORD = re.compile(r"[\w./:@-]+")
 
 
 class NamedVersion(NamedTuple):
@@ -54,11 +55,22 @@ def named_version(text: str, engine: Engine) -> NamedVersion | None:
             return NamedVersion(_plain(found[2]), _in_one_line(found))
     tagged = [image for image in _images(text) if re.search(names, image.name, re.IGNORECASE)]
     for image in tagged:
-        if found := _TAG.search(image.tag):
+        if (found := _TAG.search(image.tag)) and _is_release(found["version"], engine):
             return NamedVersion(_plain(found["version"] or f"b{found['build']}"), image.words)
     if found := re.search(_SAID.format(names), text, re.IGNORECASE):
         return NamedVersion(_plain(found[2]), found[0])
+    if found := re.search(_RANGE.format(names), text, re.IGNORECASE):
+        return NamedVersion("", found[0])
     return next((NamedVersion("", image.words) for image in tagged if not image.tag.isdigit()), None)
+
+
+def _is_release(version: str | None, engine: Engine) -> bool:
+    """True if a tag can be a version of this engine's server: builds are; a number that begins unlike all releases is
+    another program's, or a date."""
+    if version is None:
+        return True
+    begins = {numbers[0] for profile in engine.line if (numbers := _numbers(profile.partition("@")[2]))}
+    return not begins or _numbers(version)[0] in begins
 
 
 def _in_one_line(found: re.Match[str]) -> str:

@@ -139,9 +139,10 @@ def _without_profile(text: str, words: Sequence[ShellWord], program: Program, en
     chosen = rules_for(engine, named) if named is not None and named.version else None
     if chosen is None:
         found = _newest(words, program, engine, more)
-        if named is None:
+        if named is None and found.notes:
             return found
-        return found._replace(notes=(f"{named.words} names no version: {found.profile} is assumed", *found.notes))
+        lack = f"{named.words} names no version" if named is not None else "no version is named"
+        return found._replace(notes=(f"{lack}: {found.profile} is assumed (-p chooses)", *found.notes))
     try:
         command = _read(words, program, engine, more, _compared(engine, chosen.profile))
     except NotInRelease:

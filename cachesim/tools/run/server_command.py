@@ -23,6 +23,8 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
 _LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
+OPTIMISATION = "--optimization-level"
+"""Argument that a level of optimisation (`-O3`) stands for."""
 _COMMON = re.compile(r"\$|export|env|sudo|nohup|exec|time|-u|python[0-9.]*")       # words before many programs
 _VERSION = re.compile(r"(?<=[a-z])@(v?\d[\w.]*|latest)$")
 _EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
@@ -235,7 +237,7 @@ class _ArgumentReader:
         name, dot, keys = self._plain(text).partition(".")
         spelling = self._spelling(name, word) if dot else self._spelling(self._plain(text), word)
         if spelling is None:
-            self.found.ignored.append(text)
+            self._list(text, self.names[OPTIMISATION].effect, text)
             return
         row = self.names[spelling]
         values = self._values(spelling, row, word._replace(text=value) if equals else None)
@@ -256,7 +258,7 @@ class _ArgumentReader:
         BadInput for an unknown name."""
         if name in self.names:
             return name
-        if _LEVEL.fullmatch(word.text) and "--optimization-level" in self.names:
+        if _LEVEL.fullmatch(word.text) and OPTIMISATION in self.names:
             return None
         if name in self.table.names:
             raise self._unknown(name, word)
@@ -344,16 +346,23 @@ class _ArgumentReader:
             self._set(spelling, row, value)
         elif row.effect == effects.MODEL:
             self._set_model(values[0])
-        elif row.effect == effects.NO_EFFECT or (values and values[0].text.casefold() in row.harmless):
+        elif values and values[0].text.casefold() in row.harmless:
             self.found.ignored.append(spelling)
-        elif row.effect == effects.SIZE:
-            self.found.sized.append(spelling)
-        elif row.effect == effects.LIMIT:
-            self.found.limits.append(" ".join([spelling, *(one.text for one in values[:1])]))
-        elif row.effect == effects.OPEN:
-            self.open.append(" ".join([spelling, *(one.text for one in values[:1])]))
-        else:
+        elif row.effect == effects.OPTION:
             self._set(spelling, row, value)
+        else:
+            self._list(spelling, row.effect, " ".join([spelling, *(one.text for one in values[:1])]))
+
+    def _list(self, spelling: str, effect: str, words: str) -> None:
+        """List an argument that is not simulated by its effect. ``words``: the argument with its value."""
+        if effect == effects.SIZE:
+            self.found.sized.append(spelling)
+        elif effect == effects.LIMIT:
+            self.found.limits.append(words)
+        elif effect == effects.OPEN:
+            self.open.append(words)
+        else:
+            self.found.ignored.append(spelling)
 
     def _set(self, spelling: str, row: Argument, value: Any) -> None:
         """Set the options that an argument stands for. Raise BadInput."""
@@ -388,10 +397,8 @@ class _ArgumentReader:
             row = self.names[spelling]
             if row.effect == effects.OPTION:
                 self._set(spelling, row, value)
-            elif row.effect == effects.OPEN:
-                self.open.append(spelling)
             else:
-                self.found.ignored.append(spelling)
+                self._list(spelling, row.effect, spelling)
         self.parts.clear()
         for argument, allowed in self.allowed:
             self._allow(argument, allowed)

@@ -98,6 +98,7 @@ V0_5_11 = replace(
 V0_5_10 = replace(
     V0_5_11, name="sglang@0.5.10", build="0.5.10", source="SGLang 0.5.10 (PyPI)", overlaps=r.overlaps_without_drafts,
     window_frontier=r.frontier_window_only, slides=r.slides_each_window, owned_tokens=reported.owned_all,
+    fills_context=False,
 )  # fmt: skip
 
 V0_5_9 = replace(

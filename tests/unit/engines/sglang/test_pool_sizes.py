@@ -264,13 +264,16 @@ def test_the_context_is_that_of_the_model_or_smaller():
     engine.check_start(V0_5_23, "AAAA", {**model, "context_len": 50000, "allow_longer_context": True})
 
 
-@pytest.mark.parametrize(("n", "refusal"), [
-    (93, ""), (94, "exceeds the maximum allowed length (94 tokens)"),
-    (100, "is longer than the model's context length (100 tokens)"),
+@pytest.mark.parametrize(("release", "options", "n", "max_tokens", "refusal"), [
+    ("0.5.23", {}, 93, 0, ""), ("0.5.23", {}, 94, 0, "exceeds the maximum allowed length (94 tokens)"),
+    ("0.5.23", {}, 100, 0, "is longer than the model's context length (100 tokens)"), ("0.5.23", {}, 80, 20, ""),
+    ("0.5.23", {}, 80, 21, "a total of 101 tokens: 80 tokens"), ("0.5.10", {}, 80, 20, "a total of 100 tokens"),
+    ("0.5.10", {}, 80, 19, ""),
+    ("0.5.23", {"speculative_algorithm": "EAGLE"}, 80, 17, "a total of 101 tokens: 84 tokens"),
 ])  # fmt: skip
-def test_a_prompt_that_does_not_fit_the_context_is_refused(n, refusal):
-    server = ENGINES["sglang"].start("sglang@0.5.23", "A", {"context_len": 100}, "none")
-    answer = server.submit(Request(tuple(range(1, n + 1)), 1))
+def test_a_request_that_does_not_fit_the_context_is_refused_as_by_the_release(release, options, n, max_tokens, refusal):
+    server = ENGINES["sglang"].start(f"sglang@{release}", "A", {"context_len": 100, **options}, "none")
+    answer = server.submit(Request(tuple(range(1, n + 1)), 50, extra={"max_tokens": max_tokens}))
     assert (refusal in answer.error) if refusal else answer.error == ""
 
 

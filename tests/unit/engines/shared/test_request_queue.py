@@ -8,6 +8,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import ExceededLimit
 from cachesim.engines.shared.request_queue import (
     ReceivedRequest,
+    Refusal,
     RequestQueue,
     UnfinishedRows,
     key_of,
@@ -47,7 +48,11 @@ class Batching(RequestQueue):
     """A queue for requests of up to nine tokens that completes one request in each step, and ends at token 66."""
 
     def start_memory(self):
-        self.longest, self.too_long, self.inspection = 10, "{n} tokens, limit {most}", None
+        self.longest, self.inspection = 10, None
+
+    def refusal(self, n, max_tokens):
+        is_long = n + max_tokens >= self.longest
+        return Refusal(f"{n} tokens", "prompt-too-long", {"prompt": n, "most": 10}) if is_long else None
 
     def new_row(self, task):
         return Queued(len(self.slots), task, key_of(task.request.kind) if task.request.seed else 0)
@@ -97,10 +102,16 @@ def test_a_request_that_is_not_modelled_is_refused(server, request_, text):
 
 def test_a_prompt_as_long_as_the_longest_request_gets_an_error_and_no_row(server):
     answer = server.submit(Request(tuple(range(10))))
-    assert (answer.status, answer.error, answer.error_kind) == (400, "10 tokens, limit 10", "prompt-too-long")
+    assert (answer.status, answer.error, answer.error_kind) == (400, "10 tokens", "prompt-too-long")
     assert (answer.error_numbers, answer.done, server.tasks.queued) == ({"prompt": 10, "most": 10}, True, 0)
     answer = server.submit(Request(tuple(range(9))))
     assert (answer.status, answer.done, server.tasks.queued) == (200, False, 1)
+
+
+def test_max_tokens_count_for_a_refusal_and_end_a_longer_answer(server):
+    assert server.submit(Request((1, 2), n_predict=20, extra={"max_tokens": 8})).status == 400
+    server.submit(Request((1, 2), n_predict=20, extra={"max_tokens": 7}))
+    assert server.queue[0].request.n_predict == 7
 
 
 def test_the_end_of_the_process_ends_all_requests_and_later_ones_stay_open(server):

@@ -161,9 +161,18 @@ def test_a_state_inside_a_chunk_gets_the_key_of_a_longer_prefix():
     assert [one.judged.equal_cold for one in run.requests] == [True, True, False]
 
 
-def test_a_request_that_does_not_fit_is_refused():
-    answer = ENGINE.start(NEW, "A", {"max_model_len": 32}, "none").submit(Request(tuple(range(32))))
-    assert (answer.status, answer.error_kind) == (400, "prompt-too-long")
+@pytest.mark.parametrize("release, prompt, max_tokens, refusal", [
+    ("0.33.0", 31, 0, ""), ("0.33.0", 32, 0, "max_tokens must be at least 1, got 0"),
+    ("0.33.0", 40, 0, "your prompt contains at least 33 input tokens, which exceeds"), ("0.33.0", 20, 32, ""),
+    ("0.33.0", 20, 33, "max_tokens=33 cannot be greater than max_model_len=32"), ("0.32.0", 20, 13, ""),
+    ("0.31.0", 20, 12, ""), ("0.31.0", 32, 0, "max_tokens must be at least 1, got 0"),
+    ("0.31.0", 20, 13, "you requested 13 output tokens and your prompt contains at least 20 input tokens"),
+    ("0.29.0", 40, 0, "you requested 0 output tokens and your prompt contains at least 33 input tokens"),
+])  # fmt: skip
+def test_a_request_that_does_not_fit_is_refused_as_by_the_release(release, prompt, max_tokens, refusal):
+    server = ENGINE.start(f"vllm@{release}", "A", {"max_model_len": 32}, "none")
+    answer = server.submit(Request(tuple(range(prompt)), 99, extra={"max_tokens": max_tokens}))
+    assert (refusal in answer.error) if refusal else answer.error == ""
 
 
 @pytest.mark.parametrize("model, server, told", [

@@ -337,6 +337,7 @@ def test_a_line_gives_what_the_arguments_lack_and_precedes_their_settings(capsys
     assert notes == [
         "model Qwen3-8B.gguf: no file of it is here, taken from its name",
         "qwen3 is AAAA, shortened from 36 layers; a token: 147,456 bytes",
+        f"no version is named: {present_name('llama_cpp')} is assumed (-p chooses)",
         f"--server: {present_name('llama_cpp')}, ctx_size=4096, parallel=2",
         "ignored, without an effect on the cache: --host, --port"]  # fmt: skip
 
@@ -371,6 +372,7 @@ def test_a_line_without_a_model_is_noted(capsys: pytest.CaptureFixture[str]) -> 
     args, notes = applied("mlx_lm.server", capsys, profiles=[], model=None)
     assert args == {"profiles": [present_name("mlx_lm")], "model": None, "settings": []}
     assert notes == ["--server: the command line names no model; --model names one",
+                     f"no version is named: {present_name('mlx_lm')} is assumed (-p chooses)",
                      f"--server: {present_name('mlx_lm')}, no option that is simulated"]  # fmt: skip
 
 
@@ -380,7 +382,7 @@ def test_conversations_are_drawn_for_the_model_of_the_line_if_the_engine_has_som
     args, notes = applied("mlx_lm.server --model qwen3-next", capsys, profiles=[], models=None)
     assert args["models"] == ["GGGA"] and notes[1].startswith("qwen3-next is GGGA, shortened")
     args, notes = applied("mlx_lm.server --model GA", capsys, profiles=[], models=["S"])
-    assert args["models"] == ["S"] and len(notes) == 1
+    assert args["models"] == ["S"] and len(notes) == 2
     args, notes = applied("mlx_lm.server --model falcon-h1", capsys, profiles=[], models=None)
     assert args["models"] is None
     assert notes[2] == "no conversations are drawn for HH: A, AA, W8 A, W8 W8, GA, GGGA, S, CA, H, W8 G are"
@@ -421,7 +423,7 @@ def test_each_kind_of_unread_argument_has_its_line(capsys: pytest.CaptureFixture
         "environment variables that are not read: VLLM_B, VLLM_A",
         "max_model_len is not given, and the length of the model is not known: no request is too long"]  # fmt: skip
     _, notes = applied("vllm serve --num-gpu-blocks-override 8 --cpu-offload-gb 4", capsys, profiles=["vllm@0.33.0"],
-                       settings=["device_memory=80", "max_model_len=99"])  # fmt: skip
+                       settings=["device_memory=80", "max_model_len=99", "block_size=16"])  # fmt: skip
     assert notes == ["--server: vllm@0.33.0, num_gpu_blocks=8"]
 
 

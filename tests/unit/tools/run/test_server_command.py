@@ -226,13 +226,13 @@ def test_words_before_the_program_are_kept() -> None:
     assert read("numactl --interleave=all engine serve M").before == ["numactl", "--interleave=all"]
 
 
-def test_a_level_of_optimisation_has_no_effect() -> None:
-    rows = table_rows("e", no_effect="1 --optimization-level", models="1 --model")
+def test_a_level_of_optimisation_has_the_effect_of_its_argument() -> None:
+    rows = table_rows("e", sizes="1 --optimization-level", models="1 --model")
     table = CommandTable((("e",),), rows, positional=True)
     words = command_words("e M -O3 -O.level=2")
     program = find_program(words, table)
     assert program is not None
-    assert read_command(words, program, table, (), "").ignored == ["-O3", "-O.level"]
+    assert read_command(words, program, table, (), "").sized == ["-O3", "-O.level"]
 
 
 def test_parts_of_a_value_that_changes_nothing_are_ignored_once_and_of_another_refused() -> None:
