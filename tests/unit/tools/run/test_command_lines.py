@@ -19,8 +19,8 @@ IDS = [line["address"].removeprefix("https://").removeprefix("github.com/") for 
 
 
 def simulated_layers(model: str, engine: str) -> str:
-    """Return the layers that a model's name in a command line stands for."""
-    return model_named(model_of(model, engine, real=False).model, engine).model
+    """Return the layers that a model's name in a command line stands for, without their sizes."""
+    return model_named(model_of(model, engine, real=False).model, engine).model.partition("@")[0]
 
 
 @pytest.mark.parametrize("line", LINES, ids=IDS)
