@@ -62,8 +62,8 @@ GIB = 1 << 30
 SCALE, SCALE_OF = 4, 128        # bytes of a scale of the index, and the numbers that share it
 PACKED_ROW = 656                # bytes of a row in the layout fp8_ds_mla
 MODELS = ("qwen3", "qwen3-30b-a3b", "llama-3.1-70b", "gpt-oss-20b", "gemma-3-4b", "qwen3.5-27b", "qwen3.5-0.8b",
-          "granite-4.0-h-small", "qwen3-next", "step-3.5-flash", "minimax-m2.5", "kimi-k2.5", "deepseek-v3.2", "glm-5.1",
-          "nemotron-3-ultra")  # fmt: skip
+          "granite-4.0-h-small", "qwen3-next", "step-3.5-flash", "minimax-m2.5", "kimi-k2.5", "deepseek-v3.2",
+          "glm-5.1", "nemotron-3-ultra")  # fmt: skip
 SCALINGS = ("", "default", "linear", "dynamic", "yarn", "llama3", "longrope")
 
 
