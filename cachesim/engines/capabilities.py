@@ -103,6 +103,13 @@ class Field(NamedTuple):
         return value
 
 
+MAX_TOKENS = Field(
+    "max_tokens", 0, "most tokens of the answer, as the request states them; if the prompt leaves no room for them, "
+    "the request is refused or its answer is cut; 0 = not stated",
+)  # fmt: skip
+"""Field of engines whose servers limit the sum of a prompt and its answer."""
+
+
 class DrawnServer(NamedTuple):
     """A drawn server. ``edges``: lengths [tokens] near which prompts are drawn more often; ``most``: longest prompt
     that the server accepts; ``images``: sizes of the images in prompts, as the notation writes them; ``answers``:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Mapping
 
 from cachesim.engines.capabilities import (
+    MAX_TOKENS,
     MOST_DRAWN_BATCHES,
     Capacity,
     DeviceOption,
@@ -23,7 +24,6 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.sparse_models import MODEL_OPTIONS
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS, KnownModel
-from cachesim.engines.shared.request_fields import MAX_TOKENS
 from cachesim.model.hash_mixing import Rng
 
 STRATEGIES = "auto", BUFFERED, BUFFERED, LAZY, UNBUFFERED

@@ -10,10 +10,10 @@ from zlib import crc32
 
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
+from cachesim.engines.capabilities import MAX_TOKENS
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import ExceededLimit, Key
 from cachesim.engines.server_parts import MemorySizes
-from cachesim.engines.shared.request_fields import MAX_TOKENS
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.server_loop import SlotInspection, SlotTasks
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed

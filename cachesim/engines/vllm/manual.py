@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping
 
 from cachesim.engines.capabilities import (
     IMAGES,
+    MAX_TOKENS,
     MOST_DRAWN_BATCHES,
     Capacity,
     DeviceOption,
@@ -19,7 +20,6 @@ from cachesim.engines.capabilities import (
 )
 from cachesim.engines.shared.advice import Try, ample, shorter_chunks, tries_of
 from cachesim.engines.shared.known_models import MODELS, OLDER, KnownModel
-from cachesim.engines.shared.request_fields import MAX_TOKENS
 from cachesim.engines.vllm.assumed_pool import ASSUMED
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
