@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -98,6 +97,8 @@ def show_paged(*parts: RenderableType) -> None:
     if not OutputOptions.pager or not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
         show(*parts)
         return
+    import subprocess
+
     text = _captured(stdout_console(), *parts)
     with interrupt_ignored():                   # most pagers go on after Ctrl-C, and share the terminal
         try:

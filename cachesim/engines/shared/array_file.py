@@ -8,9 +8,7 @@ A damaged, truncated, foreign or oversized file is refused with BadInput before 
 
 from __future__ import annotations
 
-import hashlib
 import io
-import zipfile
 from pathlib import Path
 from typing import Callable, Mapping, TypeVar
 
@@ -26,25 +24,30 @@ T = TypeVar("T")
 
 def pack_arrays(magic: bytes, arrays: Arrays) -> bytes:
     """Return the bytes of a file; ``magic`` is its first line."""
+    from hashlib import sha256
+
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
     data = body.getvalue()
-    return magic + hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+    return magic + sha256(data).hexdigest().encode() + b"\n" + data
 
 
 def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays], T]) -> T:
     """Return the result of ``make`` for the arrays in a file. Raise BadInput, with the file's name, for bytes that are
     not such a file."""
+    from hashlib import sha256
+    from zipfile import BadZipFile
+
     SLOT_FILE_BYTES.check(len(data), "slot file", file=name)
     if not data.startswith(magic):
         raise BadInput("not a slot file of this version", file=name)
     digest, _, body = data[len(magic) :].partition(b"\n")
-    if hashlib.sha256(body).hexdigest().encode() != digest:
+    if sha256(body).hexdigest().encode() != digest:
         raise BadInput("damaged or truncated slot file", file=name)
     try:
         with np.load(io.BytesIO(body), allow_pickle=False) as stored:
             return make({key: stored[key] for key in stored.files})
-    except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (KeyError, ValueError, BadZipFile, EOFError) as error:
         raise BadInput(f"not a slot file: {error}", file=name) from None
 
 

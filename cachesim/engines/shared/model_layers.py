@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, cut, quoted
-from cachesim.base.gguf_header import read_gguf
 from cachesim.base.untrusted_files import read_json
 from cachesim.engines.shared.newest_models import (
     NEWEST,
@@ -88,6 +87,8 @@ def layers_in(path: Path) -> RealModel:
     """Return the layers in a config.json or GGUF. Raise BadInput for any other file, for a missing size, and for a
     model whose memory is not simulated."""
     if path.suffix == ".gguf":
+        from cachesim.base.gguf_header import read_gguf
+
         return _of_gguf(read_gguf(path, later=True), str(path))
     config = read_json(path, "configuration", is_python=True)
     if not isinstance(config, dict):

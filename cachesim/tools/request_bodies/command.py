@@ -14,6 +14,8 @@ from cachesim.tools.picture.picture_options import PictureOptions, picture_files
 from cachesim.tools.run.pictured_runs import draw_text
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from cachesim.tools.advise.proposals import ProposedChange
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.request_bodies.import_bodies import ImportedBodies
@@ -39,11 +41,9 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.base.console import say_json, show
     from cachesim.base.files import write_whole
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.request_bodies.compared_rule_sets import compared_data, compared_runs
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report, first_line
     from cachesim.tools.run.arguments import case_arguments, case_options
-    from cachesim.tools.run.engines_table import reuse_table
 
     if args.out and not args.force and kind(args.out):
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
@@ -65,8 +65,15 @@ def run_bodies(args: Namespace) -> int:
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
     data["simulation"]["unnamed"] = [*["profile"] * (not args.profiles), *["model"] * (not args.model)]
     data["saved"] = None if args.quiet or not text else _other_changes(data, text)
-    runs = compared_runs(text, rule_sets, args.settings) if text and len(rule_sets) > 1 else []
-    data["compared"] = compared_data(runs)
+    data["compared"] = []
+    tables: list[RenderableType] = []
+    if text and len(rule_sets) > 1:
+        from cachesim.tools.request_bodies.compared_rule_sets import compared_data, compared_runs
+        from cachesim.tools.run.engines_table import reuse_table
+
+        runs = compared_runs(text, rule_sets, args.settings)
+        data["compared"] = compared_data(runs)
+        tables = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
     data["arguments"] = [
         *case_arguments(case_options(args), args.limits), *_body_arguments(args.tokenizer, args.template)
     ]
@@ -75,7 +82,6 @@ def run_bodies(args: Namespace) -> int:
     if args.json:
         say_json({"schema": SCHEMA, "logs": [], "bodies": {**data, "toml": text}})
     else:
-        tables = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
         show(bodies_report(data, args.out, bool(args.verbose), tables))
     if pictures.are_wanted():
         short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
@@ -88,12 +94,13 @@ def run_bodies(args: Namespace) -> int:
 def _other_changes(data: dict[str, Any], text: str) -> dict[str, Any] | None:
     """Return the change of the client or of flags that saves most, as far as the work after that of the cure allows
     a search."""
-    from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.cure_saving import ALL_RUNS, work_of_cure
 
     spent = work_of_cure(data)
     if spent > ALL_RUNS // 2 or data["simulation"]["not_played"]:
         return {"too_slow": True}
+    from cachesim.tools.advise.saved_tokens import saved_tokens
+
     return saved_tokens(repair_case(data, text), spent)
 
 
