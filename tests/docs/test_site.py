@@ -8,7 +8,9 @@ from posixpath import dirname, join, normpath
 
 import pytest
 
+from cachesim.base import exits
 from cachesim.engines.registry import ENGINES, profiles
+from cachesim.pages.site.__main__ import main
 from cachesim.pages.site.built_site import broken_links
 from cachesim.pages.site.guide_pages import pictures_of
 from cachesim.pages.site.paths import flag_path, line_path, release_path, report_path, rule_path, scenario_path
@@ -62,3 +64,10 @@ def test_broken_links_of_a_built_site_are_found(tmp_path):
     (tmp_path / "a.html").write_text('<h1 id="top">a</h1><a href="b.html#x"></a><a href="#top"></a><a href="https://x.y/"></a>')
     (tmp_path / "b.html").write_text('<img src="c.svg"><a href="a.html"></a>')
     assert list(broken_links(tmp_path)) == ["a.html: b.html#x", "b.html: c.svg"]
+
+
+def test_a_folder_that_is_no_site_is_not_replaced(tmp_path):
+    file = tmp_path / "letter.txt"
+    file.write_text("mine")
+    assert main(["--out", str(tmp_path)]) == exits.BAD_INPUT
+    assert file.read_text() == "mine"

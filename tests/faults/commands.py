@@ -88,12 +88,29 @@ def gguf() -> bytes:
         return Path(file.name).read_bytes()
 
 
+def options_file(folder: Path) -> tuple[object, ...]:
+    """Return a run on a server that reads a file of options."""
+    (file := folder / "options.yaml").write_text("max-model-len: 4096\nblock-size: 16\n")
+    return "run", "S40.A20/S.B9/S.A", "--server", f"vllm serve Qwen/Qwen3-8B --config {file}", "--json"
+
+
+ON_VLLM = ("S40.A20/S.B9/S.A", "-p", "vllm", "--model", "A", "--json")
+EVENTS = DATA.parent / "unit/tools/server_logs/kv_events"
+STARTED = "vllm serve Qwen/Qwen3-8B --max-model-len 2048"
+
 TABLE: dict[str, Command] = {
     "run": Command(of("run", DENSE, "-j", 2, "--provenance", "--json"), TAKE, worker=JUDGED),
+    "run --kv-events": Command(of("run", *ON_VLLM), JUDGED, ("--kv-events", "a.jsonl")),
+    "run --steps": Command(of("run", *ON_VLLM, "--steps"), JUDGED, ("--html", "a.html")),
+    "run --server": Command(options_file, JUDGED),
+    "run --replicas": Command(of("run", *ON_VLLM, "--replicas", 2), "cachesim.tools.run.replicas.fleet:run_fleet"),
     "why": Command(of("why", DENSE, 1), JUDGED, ("--html", "a.html")),
     "advise": Command(of("advise", "S40.A60/B80/S.C50/S.A", "--seconds", 5),
                       "cachesim.tools.advise.search:AdviceSearch.attempt", ("--html", "a.html"), keeps=True),
+    "advise --server": Command(of("advise", "--server", STARTED), JUDGED),
     "memory": Command(of("memory", "qwen3-next"), "cachesim.tools.memory.estimate:estimate"),
+    "memory --workload": Command(lambda at: ("memory", "qwen3-next", "--memory", "80GiB", "--workload", session(at)),
+                                 "cachesim.tools.memory.workload_cost:workload_cost"),
     "diff": Command(of("diff", DENSE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587"), JUDGED, ("--html", "a.html")),
     "explain": Command(of("explain", "pos_min"), closed=exits.HOLDS),
     "playground": Command(of("playground"), "uvicorn:Server.run",
@@ -112,10 +129,15 @@ TABLE: dict[str, Command] = {
     "scenarios": Command(of("scenarios"), closed=exits.HOLDS),
     "workload": Command(lambda at: ("workload", session(at), "--detail", "counts", "-j", 2, "--json"), TAKE,
                         ("--out", "lines"), "cachesim.tools.workload.cell_jobs:line_of", keeps=True, resumes=True),
+    "workload --curve": Command(
+        lambda at: ("workload", session(at), "--curve", "cache_ram=0,64", "-j", 2, "--json"), TAKE,
+        worker="cachesim.tools.workload.cell_jobs:line_of"),
     "replay": Command(of("replay", *sorted((DATA / "llama_cpp").glob("*.json"))[:6], "-j", 2, "--json"), TAKE, (),
                       "cachesim.tools.replay.command:replay_file"),
     "import": Command(bodies, "cachesim.tools.request_bodies.import_bodies:link_requests", ("--out", "a.toml"),
                       "", "cachesim.base.bounded_child:BoundedChild.ask", bereft=exits.BAD_INPUT),
+    "import EVENTS": Command(of("import", EVENTS / "events.jsonl", EVENTS / "bodies.jsonl", "--json"),
+                             "cachesim.tools.server_logs.kv_events.command:read_messages", code=exits.UNDECIDED),
     "watch": Command(of("watch", "--once", DATA.parent / "unit/tools/server_logs/verbosity_4.log", "--json"),
                      "cachesim.tools.watch.joined_rows:JoinedRows.logged", keeps=True,
                      worker="its analysis breaks no connection: tests/unit/tools/watch/test_command.py"),
@@ -128,6 +150,12 @@ TABLE: dict[str, Command] = {
                                "cachesim.tools.conformance.ci_reports:summary", ("--summary", "a.md"),
                                code=exits.BROKEN, keeps=True),
     "real": Command(of("real", "list"), "cachesim.tools.live.llama_server.real.installation:is_installed"),
+    "watch --listen": Command(of("watch", "--listen", "127.0.0.1:0", "--to", "http://127.0.0.1:9", "--json"),
+                              "cachesim.tools.watch.relay_process:relay_connections",
+                              worker="its analysis breaks no connection: tests/unit/tools/watch/test_command.py"),
+    "real serve": Command(lambda at: ("real", "serve", server(at)[1], "-m", "GA"),
+                          "cachesim.tools.live.llama_server.process:Process.wait",
+                          worker="its server is its result: --signals"),
     "export": Command(of("export", DENSE, "--to", "curl"), JUDGED, ("--out", "a.sh")),
     "record": Command(lambda at: ("record", "A5/A", *server(at), "--commit", "b11549"), PLAY,
                       ("--out", "a.json"), "", PLAY),

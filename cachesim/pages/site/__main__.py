@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from argparse import ArgumentParser
@@ -11,8 +12,13 @@ from tempfile import TemporaryDirectory
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say
+from cachesim.base.ending import ended_by_signals
+from cachesim.base.errors import BadInput
 from cachesim.base.extras import install_command
 from cachesim.base.pool import cores
+
+INVENTORY = "objects.inv"       # file that Sphinx writes into each site
+UNFINISHED = 2                  # exit code of Sphinx for a build that ended early
 
 
 def main(argv: list[str]) -> int:
@@ -21,27 +27,53 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("build/site"), help="folder to write, replaced (build/site)")
     parser.add_argument("-j", type=int, default=cores(), help="processes (default: one for each CPU)")
     args = parser.parse_args(argv)
+    try:
+        with ended_by_signals():
+            return _build(args.out, args.j)
+    except KeyboardInterrupt as interrupt:
+        complain("interrupted")
+        return exits.interrupted(interrupt)
+    except BadInput as bad:
+        complain(str(bad))
+        return bad.code
+
+
+def _build(out: Path, jobs: int) -> int:
+    """Build the site beside ``out``, then replace the folder. Return an exit code. Raise BadInput."""
+    _check_replaceable(out)
     if find_spec("sphinx") is None or find_spec("furo") is None or find_spec("myst_parser") is None:
-        complain(f"the site needs Sphinx, MyST and Furo: {install_command('site')}")
-        return exits.BAD_INPUT
+        raise BadInput("the site needs Sphinx, MyST and Furo", hint=install_command("site"))
     from sphinx.cmd.build import build_main
 
     from cachesim.pages.site.built_site import broken_links, size_of
     from cachesim.pages.site.site_sources import write_sources
 
-    shutil.rmtree(args.out, ignore_errors=True)
-    with TemporaryDirectory(prefix="cachesim-site-") as temporary:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".site-", dir=out.parent) as temporary:
         sources = Path(temporary) / "sources"
         sources.mkdir()
-        number = write_sources(sources, args.j)
-        options = ["-q", "-W", "--keep-going", "-j", str(args.j), "-d", f"{temporary}/doctrees"]
-        failed = build_main([*options, str(sources), str(args.out)])
-    shutil.rmtree(args.out / "_sources", ignore_errors=True)
-    broken = [*broken_links(args.out)]
+        site = Path(temporary) / "site"
+        number = write_sources(sources, jobs)
+        options = ["-q", "-W", "--keep-going", "-j", str(jobs), "-d", f"{temporary}/doctrees"]
+        failed = build_main([*options, str(sources), str(site)])
+        if failed == UNFINISHED:
+            raise BadInput("the build ended early; the former site stays", file=str(out))
+        shutil.rmtree(site / "_sources", ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
+        os.replace(site, out)
+    broken = [*broken_links(out)]
     for line in broken:
         complain(f"broken link in {line}")
-    say(f"{args.out / 'index.html'}: {number} pages, {size_of(args.out) / 2**20:.0f} MiB, {len(broken)} broken links\n")
+    say(f"{out / 'index.html'}: {number} pages, {size_of(out) / 2**20:.0f} MiB, {len(broken)} broken links\n")
     return exits.HOLDS if not failed and not broken else exits.BROKEN
+
+
+def _check_replaceable(out: Path) -> None:
+    """Raise BadInput for a folder with files that are not those of a site."""
+    if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
+        return
+    if not os.path.isfile(out / INVENTORY):
+        raise BadInput("not a site, so it is not replaced", file=str(out), hint="name a new folder, or an older site")
 
 
 if __name__ == "__main__":

@@ -141,13 +141,16 @@ def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int |
                deadline: SharedDeadline) -> int:  # fmt: skip
     """Relay connections until an interrupt; then wait for the totals of the second process. Return its exit code; after
     an interrupt that of the interrupt, unless an output could not be written."""
-    import asyncio
-
-    from cachesim.tools.watch.relay_process import relay_connections
-
+    write, causes = pipes
     try:
-        asyncio.run(relay_connections(server, listener, *pipes, ending=lambda: deadline.set(GRACE)))
+        with open(write, "wb", 0) as copies:     # closed after an interrupt before the relay, too
+            import asyncio
+
+            from cachesim.tools.watch.relay_process import relay_connections
+
+            asyncio.run(relay_connections(server, listener, copies, causes, ending=lambda: deadline.set(GRACE)))
     except KeyboardInterrupt as interrupt:
+        deadline.set(GRACE)
         code = _end(child)
         return exits.BAD_INPUT if code == exits.BAD_INPUT else exits.interrupted(interrupt)
     return _end(child)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from typing import Callable
+from typing import IO, Callable
 
 from cachesim.base.console import complain
 from cachesim.tools.watch.frames import FrameQueue, FrameReader
@@ -42,12 +42,13 @@ class _Causes(asyncio.Protocol):
         self._relay.end_causes()
 
 
-async def relay_connections(server: Address, listener: socket.socket, write: int, causes: int | None,
+async def relay_connections(server: Address, listener: socket.socket, copies: IO[bytes], causes: int | None,
                             ending: Callable[[], None]) -> None:  # fmt: skip
-    """Relay connections until the task is cancelled; then call ``ending`` and send the rest of the copies. ``write``:
-    descriptor of the pipe to the analysis; ``causes``: that of the pipe from it, for the header, None = no header."""
+    """Relay connections until the task is cancelled; then call ``ending`` and send the rest of the copies. ``copies``:
+    pipe to the analysis, which is closed; ``causes``: descriptor of the pipe from it, for the header, None = no
+    header."""
     loop = asyncio.get_running_loop()
-    transport, pipe = await loop.connect_write_pipe(_Pipe, os.fdopen(write, "wb", 0))
+    transport, pipe = await loop.connect_write_pipe(_Pipe, copies)
 
     def send(data: bytes) -> None:
         if not transport.is_closing():

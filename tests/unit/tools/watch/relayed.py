@@ -26,7 +26,8 @@ class Copies:
     """Analysis of a relay. ``frames``: the copies that it has read; ``endings``: calls of the relay's ``ending``."""
 
     def __init__(self, has_header=False):
-        self.pipe, self.writer = os.pipe()
+        self.pipe, write = os.pipe()
+        self.writer = os.fdopen(write, "wb", 0)
         self.causes, self._answers = os.pipe() if has_header else (None, None)
         self.frames, self.endings, self._reader = [], 0, FrameReader()
         self._has_new = asyncio.Event()
