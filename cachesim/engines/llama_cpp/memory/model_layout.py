@@ -136,8 +136,8 @@ RECORDED = {
 
 HEADS = {"dsa": 48, "dsa_iswa": 48, "dsv4": 32}
 """Kind of a recorded tiny model -> numbers of a K head, 16 for all others."""
-HISTORIES = {"qwen4exp": 6144}
-"""Recorded tiny model -> bytes of the history of its n-gram embeddings."""
+HISTORY = 6144
+"""Bytes of the history of n-gram embeddings, which the recorded model with pooled index rows and 2-D positions has."""
 
 
 MROPE = ("qwen35",)
@@ -162,15 +162,20 @@ def model_kind(name: str) -> ModelKind:
     layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, own_row=sizes.row, own_window_row=sizes.window,
-                       state_bytes=sizes.state, head=sizes.head)  # fmt: skip
+                       state_bytes=sizes.state, head=sizes.head, history_bytes=0)  # fmt: skip
     if name in RECORDED:
         notation, mrope = RECORDED[name]
-        kind = ModelKind(name, parse(notation), mrope, history_bytes=HISTORIES.get(name, 0))
+        kind = _with_history(ModelKind(name, parse(notation), mrope))
         return replace(kind, head=HEADS.get(kind.kind, HEAD))
     arch, dash, layers = name.partition("-")
     mrope = bool(dash) and arch in MROPE
     try:
-        return ModelKind(name, parse(layers if mrope else name), mrope)
+        return _with_history(ModelKind(name, parse(layers if mrope else name), mrope))
     except BadInput as error:
         hint = nearest(name, RECORDED)
         raise BadInput(error.cause, hint=hint or error.hint) from None
+
+
+def _with_history(kind: ModelKind) -> ModelKind:
+    """Return the model with the history of its n-gram embeddings, if its architecture has them."""
+    return replace(kind, history_bytes=HISTORY) if kind.mrope and kind.kind == "hybrid_idx" else kind

@@ -20,7 +20,14 @@ from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.model import Layer, Spec
 from cachesim.model.spec import TRAINED_ON
 from cachesim.tools.live.llama_server import gguf_tensors as t
-from cachesim.tools.live.llama_server.gguf_newest import COMPRESSED, NEWEST, newest_keys, newest_layer, newest_outer
+from cachesim.tools.live.llama_server.gguf_newest import (
+    COMPRESSED,
+    NEWEST,
+    newest_keys,
+    newest_layer,
+    newest_outer,
+    with_n_grams,
+)
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
 # Keys of a tiny GGUF: sizes, the pattern of its layers, and the vocabulary of the recorded models.
@@ -236,7 +243,8 @@ def check_build(file: Path, commit: str) -> None:
 
 
 def tiny_model(model: GgufModel) -> TinyModel:
-    """Return a model's keys, and its tensors by kind of layer; an MTP head is a layer of kind "M"."""
+    """Return a model's keys, and its tensors by kind of layer; an MTP head is a layer of kind "M", and the layer with
+    n-gram embeddings of kind "N"."""
     arch, layers = model.arch, model.spec.layers
     embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it by the root of its width
     outer = t.outer(embedding, "token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight")
@@ -245,6 +253,9 @@ def tiny_model(model: GgufModel) -> TinyModel:
     damping = t.DAMPED if model.spec.mtp else t.OutputDamping()
     kinds = {layer.kind: list(_layer(model, layer, damping.trunk)) for layer in layers}
     order = "".join(layer.kind for layer in layers)
+    if arch == "qwen4exp":
+        kinds["N"] = with_n_grams(kinds["G"])
+        order = order.replace("G", "N", 1)
     if model.spec.mtp:
         kinds["M"] = [*_norms(arch), *t.mtp_head(damping.head)]
         order += "M"

@@ -13,7 +13,7 @@ from typing import Any, Iterator, Sequence
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.model import Layer
 from cachesim.tools.live.llama_server import gguf_tensors as t
-from cachesim.tools.live.llama_server.tiny_gguf import Tensor
+from cachesim.tools.live.llama_server.tiny_gguf import Tensor, Uint64s
 
 NEWEST = (
     ("qwen4exp", "GP", "GP"),
@@ -27,6 +27,8 @@ WIDE, LOW_RANK = STREAMS * t.EMBD, 16               # width of all streams, and 
 POOL = 4                                            # tokens of a pooled index row
 LORA, ROPE, NOPE = 32, 16, 16                       # widths of latent rows, and of the parts of a query head
 INDEX_HEADS, INDEX_WIDTH, POOL_WIDTH = 8, 64, 16
+GRAM, GRAM_TAPS, GRAM_WIDTH = 3, 3, 16              # tokens of an n-gram, convolution taps, width of its embedding
+TABLES = (61, 67, 71, 73)                           # rows of the embeddings, by hash
 COMPRESSED, GROUPS = 4, 2                           # tokens of a compressed row; groups of the output projection
 MIXED = (2 + STREAMS) * STREAMS
 
@@ -55,6 +57,15 @@ def _pooled_keys(layers: Sequence[Layer]) -> dict[str, Any]:
         "hyper_connection.count": STREAMS,
         "hyper_connection.low_rank": LOW_RANK,
         "attention.compress_ratios": [POOL if layer.count else 0 for layer in layers],
+        "embedding_length_per_layer_input": GRAM_WIDTH,
+        "ple.layers": [next(i for i, layer in enumerate(layers) if layer.kind == "G")],
+        "ple.ngram_size": GRAM,
+        "ple.heads_per_ngram": len(TABLES) // (GRAM - 1),
+        "ple.conv_kernel": GRAM_TAPS,
+        "ple.eos_token_id": 96,
+        "ple.layer_multipliers": Uint64s((1, 7919, 104729)),
+        "ple.head_offsets": Uint64s(tuple(sum(TABLES[:place]) for place in range(len(TABLES)))),
+        "ple.head_vocab_sizes": Uint64s(TABLES),
     }
 
 
@@ -95,7 +106,9 @@ def newest_outer(arch: str) -> list[Tensor]:
     """Return the tensors outside of the layers."""
     if arch == "qwen4exp":
         shape = (t.EMBD, len(PIECES))
-        return [Tensor("token_embd.weight", shape, 1.0), Tensor("output.weight", shape, 0.75), *_mixer("output_hc")]
+        grams = Tensor("per_layer_token_embd.weight", (GRAM_WIDTH, sum(TABLES)), 1.0)
+        own = [Tensor("token_embd.weight", shape, 1.0), Tensor("output.weight", shape, 0.75)]
+        return [*own, grams, *_mixer("output_hc")]
     outer = t.outer(1.0, "output_norm.weight")
     if arch == "deepseek4":
         outer.append(Tensor("output_hc_fn.weight", (WIDE, STREAMS), 0.03))
@@ -138,6 +151,15 @@ def _pooled_layer(layer: Layer) -> Iterator[Tensor]:
         yield _norm("indexer.q_norm.weight", POOL_WIDTH, 1.7)
         yield _norm("indexer.k_norm.weight", POOL_WIDTH, 1.7)
     yield from t.experts()
+
+
+def with_n_grams(layer: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tensors of a layer with those of n-gram embeddings, which a model with pooled index rows has once."""
+    own = [Tensor(f"ple_norm_{name}.weight", (WIDE,), 0.1, 1.0) for name in ("key", "query", "conv")]
+    own.append(Tensor("ple_key.weight", (t.EMBD, WIDE), 0.125))
+    own.append(Tensor("ple_value.weight", (t.EMBD, t.EMBD), 0.125))
+    own.append(Tensor("ple_conv1d.weight", (GRAM_TAPS, WIDE), 0.5))
+    return [*layer, *own]
 
 
 def _latent_layer(arch: str, layer: Layer) -> Iterator[Tensor]:

@@ -13,7 +13,13 @@ from hashlib import shake_256
 from typing import Any, Mapping, NamedTuple, Sequence
 
 ALIGNMENT = 32
-UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64 = 4, 5, 6, 7, 8, 9, 10
+
+
+class Uint64s(NamedTuple):
+    """Value of a key: an array of UINT64."""
+
+    numbers: tuple[int, ...]
 
 
 class Tensor(NamedTuple):
@@ -94,6 +100,8 @@ def _value(value: Any) -> bytes:
         return struct.pack("<If", FLOAT32, value)
     if isinstance(value, str):
         return struct.pack("<I", STRING) + _string(value)
+    if isinstance(value, Uint64s):
+        return struct.pack(f"<IIQ{len(value.numbers)}Q", ARRAY, UINT64, len(value.numbers), *value.numbers)
     kind = STRING if isinstance(value[0], str) else UINT32 if isinstance(value, tuple) else INT32
     items = [_string(one) if kind == STRING else struct.pack("<i", one) for one in value]
     return struct.pack("<IIQ", ARRAY, kind, len(value)) + b"".join(items)
