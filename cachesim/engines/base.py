@@ -57,7 +57,8 @@ class Draft(NamedTuple):
 
 NO_TOKEN = -1                # stands for a token that the model does not have
 NO_ROOM = "no-room"          # kind of all errors that report a context or a memory as too small
-BEFORE_A_SLOT = -1           # the client disconnects while its request waits for a slot
+BEFORE_A_SLOT = -1           # the request is cancelled while it waits for a slot
+BEFORE_ITS_PROMPT = -2       # the request is cancelled when it has a slot, before its prompt begins
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,7 +79,7 @@ class Request:
     n_cache_reuse: int | None = None  # shortest block [tokens] reused by moving it, None = server option
     n_cmpl: int = 1                                      # number of completions
     children_forced: tuple[Tokens, ...] = ()             # `forced` of the second and later completions
-    cancel_at: int | None = None  # slot length at which the client disconnects, or `BEFORE_A_SLOT`
+    cancel_at: int | None = None  # slot length at which the client disconnects, or one of the two above
     drafts: tuple[Draft, ...] = ()                       # forced drafts
     draft_else: int = 0                                  # draft length where `drafts` has none; all correct
     messages: tuple[ChatMessage, ...] = ()               # messages that the chat template rendered as prompt

@@ -15,7 +15,7 @@ from typing import Any, Mapping, Sequence
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.media_items import image_items, is_item
 from cachesim.base.tokens import Tokens
-from cachesim.engines.base import AS_MANY_AS_ALLOWED, NO_TOKEN, Draft, Request
+from cachesim.engines.base import AS_MANY_AS_ALLOWED, BEFORE_ITS_PROMPT, NO_TOKEN, Draft, Request
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.replay.event_owners import RequestEvents
 
@@ -194,7 +194,8 @@ def make_request(
     """Return the request of a step. Its ``own`` events show the drafts and when a disconnect took effect; ``died``:
     last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the recording contains
     besides the response (`drafts`: pairs of tokens held and tokens drafted; `generated`: tokens of a request that was
-    never answered, or whose client had disconnected before it ended); ``unknown``: see ``read_drafts``."""
+    never answered, or whose client had disconnected before it ended; `kind` of its task); ``unknown``: see
+    ``read_drafts``."""
     prompt = tuple(token if token < len(PIECES) or is_item(token) else NO_TOKEN for token in body["prompt"])
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
@@ -203,9 +204,10 @@ def make_request(
     generated, answers_checked = log.get("generated") or (), response.get("tokens_in_slot") or response.get("tokens")
     # True if it generated all its tokens before the server noticed that the client had disconnected.
     came_to_its_end = bool(response.get("cancelled")) and len(generated) == body.get("n_predict")
-    gone, stop = "cancel_after" in body, body.get("stop") or ()
+    gone = "cancel_after" in body or bool(response.get("cancelled"))
+    stop = body.get("stop") or ()
     return Request(
-        prompt=prompt, user_starts=starts, byte_pos=byte_pos, chat=op == "chat",
+        prompt=prompt, user_starts=starts, byte_pos=byte_pos, chat=op == "chat", kind=log.get("kind", "completion"),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         n_predict=int(body.get("max_tokens", body.get("n_predict", -1))),
         forced=tuple(generated if came_to_its_end else answers_checked or generated),
@@ -214,7 +216,7 @@ def make_request(
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens_in_slot") or child.get("tokens", ())) for child in children),
-        cancel_at=None if came_to_its_end or own.has_failed else _cancel_at(body, own.events),
+        cancel_at=_cancel_at(body, own.events) if gone and not (came_to_its_end or own.has_failed) else None,
         # A disconnect ends several completions in the order of a hash table, which the log shows.
         cancel_order=own.released if gone and own.children else (),
         cancel_place=own.place if gone else 0,
@@ -291,9 +293,11 @@ def _users_in_text(prompt: Tokens, users: Sequence[int]) -> tuple[int, ...]:
 
 
 def _cancel_at(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the tokens in the slot at the release of a request whose client disconnected; None = the client stayed."""
-    if "cancel_after" not in body:
-        return None
+    """Return the tokens in the slot at the release of a request that was cancelled, or that its prompt did not begin;
+    None if the log has no release."""
+    kinds = {event["ev"] for event in events}
+    if "launch" in kinds and kinds.isdisjoint(("new_prompt", "batch")):
+        return BEFORE_ITS_PROMPT
     if body.get("cancel_at_n") is not None:
         return int(body["cancel_at_n"])
     return next((int(event["n_tokens"]) for event in reversed(events) if event["ev"] == "release"), None)

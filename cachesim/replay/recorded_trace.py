@@ -39,6 +39,7 @@ class TraceMember:
     action: str = ""                   # "save", "restore" or "erase"
     id_slot: int = 0
     file: str = ""                     # of a saved slot
+    drafted: bool = False              # the response counts drafted tokens
     longer: tuple[Request, ...] = ()   # with longer drafts where their lengths are not recorded, () if all are
 
 
@@ -69,7 +70,12 @@ class TraceStep:
     @property
     def waits(self) -> bool:
         """True if requests may have waited unlogged for a slot: their arrival time is not recorded."""
-        return self.rounds and not self.at_once and len(self.members) > 1
+        return self.rounds and self.arrives_unlogged
+
+    @property
+    def arrives_unlogged(self) -> bool:
+        """True if the iterations between the arrivals of its requests are not all logged."""
+        return not self.at_once and len(self.members) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,5 +274,6 @@ def _member(
     longer = tuple(map(make, LENGTHS)) if rejects and make(ANY_LENGTH) != request else ()
     if own is None:
         request = replace(request, cancel_at=BEFORE_A_SLOT)
-    return TraceMember(request, response, inexact, number, launched=own is not None,
+    drafted = any(one.get("draft_n") for one in (response, *(response.get("completions") or ())))
+    return TraceMember(request, response, inexact, number, launched=own is not None, drafted=drafted,
                        longer=longer)

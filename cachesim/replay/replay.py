@@ -40,6 +40,10 @@ LEVELLED = frozenset({"warn", "error"})
 
 LENGTH_UNKNOWN = "it depends on the length of a rejected draft, which the recording does not contain"
 
+DRAFTS_UNKNOWN = "its drafts are not in the recording, which has no log"
+
+MEMORY_UNKNOWN = "the memory may not be the recorded one since step {}"
+
 REFUSED = re.compile(r"(failed to launch slot with \w*? ?task).*")
 Check = Callable[[Server, Request, Answer], bool | None]
 """Callback (server, request, answer) -> whether the answer equals a cold run's, None = undecided. The judge is outside
@@ -60,9 +64,12 @@ def replay(
     why = trace.out or ("" if asked else "it holds no requests")
     if why:
         return begun(steps_undecided=len(trace.steps), why=why)
-    if not any(step.acts or step.waits or step.action == "restore" for step in trace.steps):
+    open_steps = [step.number for step in trace.steps
+                  if step.acts or step.waits or (step.arrives_unlogged and not brief)]  # fmt: skip
+    if not open_steps and not any(step.action == "restore" for step in trace.steps):
         return _replay_under(trace, mode, check, NOTHING, begun(), table, brief)
-    return settled(trace, lambda case: _replay_under(trace, mode, check, case, begun(), table, brief), mode != "none")
+    return settled(trace, lambda case: _replay_under(trace, mode, check, case, begun(), table, brief), open_steps,
+                   judged=mode != "none")  # fmt: skip
 
 
 def _replay_under(
@@ -108,7 +115,7 @@ class TraceReplay:
         self.silent = rules.silent if trace.server.get("levels", True) else rules.silent | LEVELLED
         self.tasks = False          # the present step has several tasks
         self.rounds = False         # its recording contains the evaluated batches
-        self.left_at: int | None = None         # step from which on the server differs from the recorded server
+        self.left_at: int | None = None         # step since which the memory may not be the recorded one
         self.trace = trace
         self.mode = mode
         self.flags = trace.flags
@@ -157,6 +164,9 @@ class TraceReplay:
         self._count(out, step, ours, wrong, result.untried, depends_on_length)
         if self.check is not None and out.steps_undecided == undecided:
             agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
+            if self.left_at is not None and not agrees:
+                out.leave_open(step.number, MEMORY_UNKNOWN.format(self.left_at))
+                return
             out.verdicts[step.number] = agrees
             self.verdicts_agree += agrees
             if any(equal is False for equal, _ in verdicts):
@@ -217,9 +227,6 @@ class TraceReplay:
         recording has no length, None without such an event."""
         events = self.server.log.events if self.files else []
         out.unset |= {event.unset for event in events if isinstance(event, Compared)}
-        if self.left_at is not None:
-            self._undecided(out, step, f"the memory is not the recorded one since step {self.left_at}")
-            return
         ours = ours if self.trace.has_log else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
@@ -237,6 +244,11 @@ class TraceReplay:
             self._undecided(out, step, "the recording says nothing of an answer that could be compared")
         elif wrong is None:
             out.steps_agree += 1
+        elif self.left_at is not None:
+            self._undecided(out, step, MEMORY_UNKNOWN.format(self.left_at))
+        elif not self.trace.has_log and any(member.drafted for member in step.members):
+            self.left_at = step.number
+            self._undecided(out, step, DRAFTS_UNKNOWN)
         elif (place := depends_on_length()) is not None and (apart is None or apart["event"] >= place):
             self.left_at = step.number
             self._undecided(out, step, LENGTH_UNKNOWN)

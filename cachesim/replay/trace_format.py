@@ -35,6 +35,7 @@ from cachesim.engines.shared.vocab import PIECES
 
 OPERATIONS = ("completion", "chat", "slot", "parallel", "restart", "lora")
 ACTIONS = ("save", "restore", "erase")
+KINDS_OF_TASKS = ("completion", "infill")
 NAME_BYTES = 255                  # of a file
 ROUNDING = 1e-3
 """Differences of log-probabilities up to this value come from another order of summation, not from other content."""
@@ -68,6 +69,12 @@ def slot_action(value: Any) -> None:
     """Check the name of a slot action."""
     if value not in ACTIONS:
         raise wanted("save, restore or erase", value)
+
+
+def task_kind(value: Any) -> None:
+    """Check the kind of a task that answers with tokens."""
+    if value not in KINDS_OF_TASKS:
+        raise wanted(" or ".join(KINDS_OF_TASKS), value)
 
 
 # --- requests and answers ------------------------------------------------------------------------------------
@@ -200,7 +207,7 @@ _STEP: Mapping[str, Shape] = {
     "events": log, "cold": optional(OBJECT), "after": count, "task": optional(count),
     "drafts": each(integers(0, INT32, "a count of tokens")), "generated": TOKENS, "launched": flag,
     "decodes": each(integers(0, INT32, "a place and a count of tokens")), "one_request": flag,
-    "adapters": each(number),
+    "adapters": each(number), "kind": task_kind,
     "died": record({"fatal": one_of(text, texts)}, needs=("fatal",), others=anything),
 }  # fmt: skip
 COMPLETION = record({**_STEP, "request": REQUEST, "response": optional(RESPONSE)}, needs=("i", "op", "request"))

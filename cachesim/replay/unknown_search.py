@@ -1,5 +1,5 @@
 """Search for facts that a recording does not contain: the time of a slot action within a group, the arrival of a
-request that waited for a slot, and the value of uninitialised numbers.
+request between iterations that are not logged, and the value of uninitialised numbers.
 
 A recording is replayed under suppositions, depth first, until every step agrees. Verdicts are taken from all
 suppositions about slot actions under which every step agrees: if they differ, the step is undecided.
@@ -29,10 +29,12 @@ class Supposition(NamedTuple):
 NOTHING = Supposition()
 
 
-def settled(trace: Trace, play: Callable[[Supposition], ReplayResult], judged: bool) -> ReplayResult:
-    """Return the replay under the supposition that agrees best; ``judged``: verdicts are compared, too."""
+def settled(
+    trace: Trace, play: Callable[[Supposition], ReplayResult], open_steps: list[int], *, judged: bool
+) -> ReplayResult:
+    """Return the replay under the supposition that agrees best. ``open_steps``: steps with an unrecorded time;
+    ``judged``: verdicts are compared, too."""
     acting = [step.number for step in trace.steps if step.acts]
-    waiting = [step.number for step in trace.steps if step.acts or step.waits]
     case: Supposition | None = NOTHING
     best: ReplayResult | None = None
     agreeing: list[ReplayResult] = []
@@ -44,7 +46,7 @@ def settled(trace: Trace, play: Callable[[Supposition], ReplayResult], judged: b
             agreeing.append(found)
             case = _other_way(case, found, acting) if judged and len(agreeing) <= OTHERS else None
         else:
-            case = _other_numbers(case, found) or _other_way(case, found, acting if agreeing else waiting)
+            case = _other_numbers(case, found) or _other_way(case, found, acting if agreeing else open_steps)
     assert best is not None
     if not agreeing:
         return best

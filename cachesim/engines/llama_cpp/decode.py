@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines import base
-from cachesim.engines.base import Output
+from cachesim.engines.base import BEFORE_ITS_PROMPT, Output
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.media import purge_idle
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
@@ -193,15 +193,22 @@ def accept_token(srv: Core, slot: Slot, task: Task, token: int) -> bool:
 
 def cancelled_slots(srv: Core) -> list[Slot]:
     """Return the slots whose requests are cancelled before the next iteration, in order of cancellation: those that
-    hold at least ``cancel_at`` tokens."""
-    tasks = [(slot, slot.task) for slot in srv.slots if slot.task]
+    hold at least ``cancel_at`` tokens, and with these those whose prompt must not begin: the prompts of a request are
+    cancelled together. If no other request will be cancelled, the latter are cancelled at once."""
+    tasks = [(slot, slot.task) for slot in srv.slots if slot.task and slot.task.request.cancel_at is not None]
+    if not tasks:
+        return []
     due = [(task.request.cancel_place, slot.id) for slot, task in tasks if _is_cancelled(slot, task)]
-    return [srv.slots[number] for _, number in sorted(due)] if due else []
+    unbegun = [(task.request.cancel_place, slot.id) for slot, task in tasks
+               if task.request.cancel_at == BEFORE_ITS_PROMPT and slot.state == State.STARTED]  # fmt: skip
+    if due or len(unbegun) == len(tasks):
+        due += unbegun
+    return [srv.slots[number] for _, number in sorted(due)]
 
 
 def _is_cancelled(slot: Slot, task: Task) -> bool:
     at, held = task.request.cancel_at, len(slot.tokens)
-    if at is None:
+    if at is None or at == BEFORE_ITS_PROMPT:
         return False
     is_own = slot.state not in (State.STARTED, State.WAITING)        # else the slot still holds another conversation
     is_due = is_own and at <= held
@@ -210,10 +217,11 @@ def _is_cancelled(slot: Slot, task: Task) -> bool:
 
 def cancel_requests(srv: Core) -> None:
     """Cancel the requests whose clients disconnected, with all their completions."""
-    for slot in cancelled_slots(srv):
-        task = slot.task
-        for member in _completions(srv, slot, task) if task is not None else ():
-            _cancel(srv, member)
+    while due := cancelled_slots(srv):              # a cancellation may launch a deferred task that is cancelled, too
+        for slot in due:
+            task = slot.task
+            for member in _completions(srv, slot, task) if task is not None else ():
+                _cancel(srv, member)
     for slot in orphaned_children(srv):
         _cancel(srv, slot)
     drop_orphaned_tasks(srv)

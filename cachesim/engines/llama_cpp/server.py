@@ -149,12 +149,16 @@ class Server(CoreServer):
         return set_adapters(self.core, read_scales(scales))
 
     def take_tasks(self) -> None:
-        """Run the first half of an iteration: cancellations, then all queued tasks."""
+        """Run the first half of an iteration: cancellations, then all queued tasks, then cancellations of these."""
+        self._cancel_requests()
+        self.tasks.take_queue()
+        self._cancel_requests()
+
+    def _cancel_requests(self) -> None:
         try:
             cancel_requests(self.core)
         except ProcessAborted as abort:
             die(self.core, abort)
-        self.tasks.take_queue()
 
     def generate_given(self) -> int:
         """Do at once the next rounds that only take a forced token of the only busy slot. Return their number."""

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
-from cachesim.engines.base import AS_MANY_AS_ALLOWED, NO_TOKEN, Draft, Request
+from cachesim.engines.base import AS_MANY_AS_ALLOWED, BEFORE_ITS_PROMPT, NO_TOKEN, Draft, Request
 from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_requests import (
     ANY_LENGTH,
@@ -51,6 +51,14 @@ def test_what_lies_in_the_slot_is_what_was_generated_rather_than_what_the_client
 ])  # fmt: skip
 def test_a_hang_up_takes_effect_where_the_slot_was_released(body, ends, cancel_at):
     assert made([{"ev": "release", "n_tokens": n} for n in ends], body).cancel_at == cancel_at
+
+
+@pytest.mark.parametrize(("begins", "cancel_at"), [
+    ([{"ev": "new_prompt", "n_tokens": 10}], 12), ([], BEFORE_ITS_PROMPT),
+])  # fmt: skip
+def test_a_prompt_whose_sibling_failed_is_cancelled_where_its_slot_was_released(begins, cancel_at):
+    events = [{"ev": "launch", "is_child": 0}, *begins, {"ev": "release", "n_tokens": 12}]
+    assert made(events, response={"cancelled": True}).cancel_at == cancel_at
 
 
 def test_a_request_that_failed_before_its_disconnect_was_not_cancelled():

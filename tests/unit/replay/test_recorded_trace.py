@@ -304,7 +304,8 @@ def test_a_client_that_hung_up_before_its_request_had_a_slot(tmp_path):
     """It takes no events of the others."""
     asked = {"prompt": [9, 9], "cancel_after": 0}
     members = [{**STEP, "i": "0.0", "request": asked, "launched": False}, {**STEP, "i": "0.1", "request": asked}]
-    events = [{"ev": "launch", "slot": 0, "task": 0, "is_child": 0}, {"ev": "release", "task": 0, "n_tokens": 7}]
+    events = [{"ev": "launch", "slot": 0, "task": 0, "is_child": 0}, {"ev": "new_prompt", "task": 0, "n_tokens": 2},
+              {"ev": "release", "task": 0, "n_tokens": 7}]  # fmt: skip
     step = {"i": 0, "op": "parallel", "steps": members, "events": events}
     gone, served = read(tmp_path, changed(steps=[step])).steps[0].members
     assert (gone.launched, gone.request.cancel_at) == (False, BEFORE_A_SLOT)
@@ -352,7 +353,8 @@ def test_steps_of_every_operation_are_read(tmp_path):
     ]  # fmt: skip
     assert (trace.has_log, trace.can_sleep, trace.out, trace.server) == (False, False, "", GOOD["server"])
     assert [step.acts for step in trace.steps] == [False] * 5 + [True]
-    assert not any(step.waits for step in trace.steps) and replace(trace.steps[5], at_once=False).waits
+    assert not any(step.waits or step.arrives_unlogged for step in trace.steps)
+    assert replace(trace.steps[5], at_once=False).waits
 
 
 def test_the_warnings_of_a_server_that_sleeps_are_no_events_of_any_step(tmp_path):
@@ -368,6 +370,13 @@ def test_batches_are_events_at_their_places(tmp_path):
     [step] = read(tmp_path, with_step(events=events, decodes=[[0, 4], [1, 3], [1, 2], [2, 1]])).steps
     assert [event.get("n_tokens", event["ev"]) for event in step.events] == [4, "launch", 3, 2, 5, 1]
     assert [event["ev"] for event in step.events] == ["decode", "launch", "decode", "decode", "release", "decode"]
+
+
+def test_the_kind_of_a_task_is_that_of_its_step(tmp_path):
+    kinds = [read(tmp_path, with_step(**more)).steps[0].members[0].request.kind for more in ({}, {"kind": "infill"})]
+    assert kinds == ["completion", "infill"]
+    with pytest.raises(BadInput, match="completion or infill"):
+        read(tmp_path, with_step(kind="rerank"))
 
 
 def test_a_rejected_draft_without_a_length_may_be_longer(tmp_path):

@@ -75,11 +75,20 @@ def test_drafts_that_are_rejected_once_are_replayed():
     assert len(restored(found.trace.steps[0].events)) == 2
 
 
-def test_a_second_rejection_is_undecided_and_so_is_everything_up_to_a_restart():
+def test_a_second_rejection_is_undecided_and_a_later_step_that_agrees_is_compared():
     found = recording(again)
-    assert (found.steps_agree, found.steps_undecided, found.verdicts_agree, found.first) == (2, 2, 2, None)
+    assert (found.steps_agree, found.steps_undecided, found.verdicts_agree, found.first) == (3, 1, 3, None)
     assert found.why == f"step 0: {REJECTED_TWICE}"
-    assert totals([replay_data(found)])["verdicts"] == 2
+    assert totals([replay_data(found)])["verdicts"] == 3
+
+
+def test_what_differs_after_a_second_rejection_is_undecided_up_to_a_restart():
+    def spoil(steps):
+        again(steps)
+        steps[1]["events"][0]["slot"] += 1
+
+    found = recording(spoil)
+    assert (found.steps_agree, found.steps_undecided, found.verdicts_agree, found.first) == (2, 2, 2, None)
 
 
 def test_a_slot_action_after_a_second_rejection_has_no_verdict():

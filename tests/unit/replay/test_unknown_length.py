@@ -11,7 +11,7 @@ from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
 from cachesim.replay.recorded_answers import FIELDS
 from cachesim.replay.recorded_trace import make_trace
-from cachesim.replay.replay import LENGTH_UNKNOWN, records
+from cachesim.replay.replay import DRAFTS_UNKNOWN, LENGTH_UNKNOWN, records
 from cachesim.replay.replay import replay as replayed
 
 PROFILE, MODEL = "llama_cpp@b11549", "GA"
@@ -29,7 +29,7 @@ def member(number, prompt, answer, said, **more):
     return {"i": number, "op": "completion", "task": number, "request": request, "response": fields(answer), **more}
 
 
-def recording(spoil=lambda events: None, **more):
+def recording(spoil=lambda events: None, head=(), **more):
     """A request drafts 30 tokens, of which none is right, in the iteration in which another prompt begins."""
     engine = engine_of(PROFILE)
     rules = engine.rules(PROFILE)
@@ -45,7 +45,7 @@ def recording(spoil=lambda events: None, **more):
     steps = [member(0, FIRST, one, SAID, **more), member(1, SECOND, two, (7, 8))]
     data = {"engine": "llama.cpp", "commit": "b11549", "model": "tiny-GA.gguf", "name": "t", "workload": "t", "seed": 0,
             "note": None, "flags": FLAGS, "base_flags": [], "env": {}, "server": {"n_slots": 2}, "inexact": [],
-            "steps": [{"i": 0, "op": "parallel", "steps": steps, "events": events}]}  # fmt: skip
+            "steps": [{"i": 0, "op": "parallel", "steps": steps, "events": events}], **dict(head)}  # fmt: skip
     return replayed(make_trace(Path("t.json"), data, profiles()))
 
 
@@ -72,3 +72,9 @@ def test_with_the_length_another_event_is_a_difference():
         events[-1]["n_tokens"] += 1
 
     assert recording(spoil, drafts=[[20, DRAFTED]]).first["recorded"]["ev"] == "release"
+
+
+def test_without_a_log_a_step_with_accepted_drafts_is_undecided():
+    response = {"status": 200, "tokens": list(SAID), "draft_n": 5, "draft_n_accepted": 3}
+    found = recording(head={"log": False}, response=response)
+    assert (found.first, found.steps_undecided, found.why) == (None, 1, f"step 0: {DRAFTS_UNKNOWN}")

@@ -60,7 +60,7 @@ def test_a_verdict_that_depends_on_the_moment_of_an_action_is_undecided():
         out.first = None if sum(case.passed.values()) < 2 else {"step": 4}
         return out
 
-    found = settled(trace, play, judged=True)
+    found = settled(trace, play, [], judged=True)
     assert (found.steps_agree, found.steps_undecided, found.verdicts_agree) == (0, 1, 0)
     assert found.why.startswith("step 8: the verdict depends")
 
@@ -89,7 +89,7 @@ def scripted(*results, judged=True):
             return ReplayResult(trace, steps=9, steps_agree=9, verdicts_agree=9, verdicts=result)
         return ReplayResult(trace, steps=9, steps_agree=result, first={"step": result})
 
-    return settled(trace, play, judged), tried
+    return settled(trace, play, [4, 6], judged=judged), tried
 
 
 def test_orders_of_steps_that_act_or_wait_are_tried_until_one_agrees():
@@ -127,4 +127,4 @@ def test_of_suppositions_that_agree_equally_far_the_first_is_returned():
     trace = replace(read_trace(ACTIONS, profiles()), steps=[TraceStep(4, (acting,), {}, [])])
     results = [ReplayResult(trace, steps_agree=n, first={"step": step}) for n, step in ((2, 9), (2, 9), (1, 4))]
     played = iter(results)
-    assert settled(trace, lambda case: next(played), False) is results[0] and next(played, None) is None
+    assert settled(trace, lambda case: next(played), [4], judged=False) is results[0] and next(played, None) is None

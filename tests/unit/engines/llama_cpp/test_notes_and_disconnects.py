@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.base import BEFORE_ITS_PROMPT
 from cachesim.engines.llama_cpp.decode import cancelled_slots
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, USED
 from cachesim.engines.llama_cpp.slot import State
@@ -45,3 +46,15 @@ def test_a_client_leaves_when_its_request_holds_so_many_tokens(state, due, cance
     assert (slot.state, len(slot.tokens)) == (State.STARTED, 40)
     slot.state = state
     assert [found.id for found in cancelled_slots(talk.server.core)] == [0] * (due and reached)
+
+
+@pytest.mark.parametrize(("sibling", "evaluated"), [(None, 0), (30, 30)])
+def test_a_prompt_that_must_not_begin_is_cancelled_with_its_siblings_or_at_once(sibling, evaluated):
+    """As in a request with several prompts of which one fails, on the real b7376 and b9713."""
+    talk = Talk("A", parallel=2, kv_unified=False, batch_size=30)
+    unbegun = talk.send(A, 9, cancel_at=BEFORE_ITS_PROMPT)
+    begun = talk.send(B, 9, cancel_at=sibling) if sibling else None          # its prompt fills the batch
+    while not unbegun.done:
+        talk.server.iterate()
+    assert unbegun.cancelled and unbegun.prompt_n == 0
+    assert begun is None or (begun.cancelled and begun.prompt_n == evaluated)
