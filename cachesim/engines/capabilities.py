@@ -134,10 +134,11 @@ class ChatDrawing(NamedTuple):
 
 class ContextOption(NamedTuple):
     """The option ``name`` for the size of the whole context [tokens], and the number of equal ``parts`` in which slots
-    share it."""
+    share it; ``trained``: the option for the context of the model, which a server without a size takes."""
 
     name: str
     parts: Callable[[Mapping[str, Any]], int]
+    trained: str
 
 
 class SizesOption(NamedTuple):

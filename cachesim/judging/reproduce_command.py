@@ -39,11 +39,14 @@ def flags_data(profile: str, given: Mapping[str, Option], assumed: AssumedSizes 
     manual = engine.manual
     own, now = in_force({}, profile), in_force(given, profile)
     replaced = engine.replaced(rules_of(profile), given)
+    words = dict(manual.open_words)
+    if manual.context is not None:
+        words[manual.context.name] = str(now[manual.context.trained])
     return {
-        "default": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
+        "default": [flag_text(flag, now[flag.name], words) for flag in manual.flags
                     if flag.name in manual.headline and now[flag.name] == own[flag.name]
                     and not (flag.resolved and flag.name not in given) and flag.name not in replaced],
-        "set": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
+        "set": [flag_text(flag, now[flag.name], words) for flag in manual.flags
                 if now[flag.name] != own[flag.name]],
         "derived": [*engine.derived(rules_of(profile), given)],
         "assumed": _texts(assumed.options, manual),

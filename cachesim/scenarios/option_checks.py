@@ -207,7 +207,6 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
 
 
 TINY_SIZES = "limits in bytes count those of a tiny model"
-UNVERIFIED = "its sizes were not verified (cachesim memory --models)"
 
 
 class AcceptedModel(NamedTuple):
@@ -243,16 +242,15 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     check_model(model, engine)
     sized = sized_name(text)
     has_layers_of_family = real is MODELS.get(name or "")
-    note = _shortened(sized, model) if sized and has_layers_of_family else f"{name} is {model}: {real.real}"
+    note = _real_layers(sized, model) if sized and has_layers_of_family else f"{name} is {model}: {real.real}"
     if is_unverified(text):
         note += "; the configuration of this very model was not found in public"
     if manual.sizes is None and sized and has_layers_of_family:
-        return _with_sizes(AcceptedModel(model, note), sized)
+        return _with_sizes(AcceptedModel(model, note), sized, manual)
     if manual.sizes is None:
         return AcceptedModel(model, f"{note}; {TINY_SIZES}")
     own = manual.model_options.get(name or "", {})
     if sized:
-        note = note if size_check(sized) else f"{note}; {UNVERIFIED}"
         return AcceptedModel(model, note, {**own, manual.sizes.name: sized})
     layers = parse(MODELS[name].layers).layers if name else ()
     has_own_blocks = any(layer.recurrence or KINDS[layer.kind].newest for layer in layers)
@@ -264,23 +262,29 @@ def layers_named(text: str, engine: str, files: bool = False) -> str:
     return split_sizes(model_named(text, engine, files).model)[0]
 
 
-def _shortened(word: str, model: str) -> str:
-    """Return the note on a small model in place of the real one that ``word`` names."""
-    return f"{word} is {model}, shortened from {counted(len(real_model(word).layers), 'layer')}"
-
-
-def _with_sizes(small: AcceptedModel, word: str) -> AcceptedModel:
-    """Return a small model with the sizes of the real one that ``word`` names, so that limits in bytes apply as on its
-    server. Those of layers with compressed rows or histories of n-grams cannot be declared."""
+def _real_layers(word: str, model: str) -> str:
+    """Return the note on a small model in place of the real one that ``word`` names: the real layers and sizes."""
     real = real_model(word)
+    sizes = sizes_in(real)
+    kinds = {"attention": real.full, "windows": real.windows, "states": real.states}
+    counts = ", ".join(f"{len(of)} with {name}" for name, of in kinds.items() if of)
+    parts = {"a token": sizes.token_bytes, "its states": sizes.state_bytes}
+    totals = ", ".join(f"{of}: {size:,} bytes" for of, size in parts.items() if size)
+    note = f"{word} is {model}: {counted(len(real.layers), 'layer')}, {counts}; {totals}"
+    unverified = word in known_sizes() and not size_check(word)
+    return f"{note}, not verified (cachesim memory --models)" if unverified else note
+
+
+def _with_sizes(small: AcceptedModel, word: str, manual: Manual) -> AcceptedModel:
+    """Return a small model with the context and the sizes of the real one that ``word`` names, so that limits in tokens
+    and in bytes apply as on its server. Sizes of layers with compressed rows or histories of n-grams cannot be
+    declared."""
+    real = real_model(word)
+    if manual.context is not None and real.context:
+        small = small._replace(options={manual.context.trained: real.context})
     if any(layer.ratio or layer.history for layer in real.layers):
         return small._replace(note=f"{small.note}; {TINY_SIZES}")
-    sizes = sizes_in(real)
-    parts = {"a token": sizes.token_bytes, "its states": sizes.state_bytes}
-    note = small.note + "".join(f"; {of}: {size:,} bytes" for of, size in parts.items() if size)
-    if word in known_sizes() and not size_check(word):
-        note += f"; {UNVERIFIED}"
-    return small._replace(model=sizes.declared(small.model), note=note)
+    return small._replace(model=sizes_in(real).declared(small.model))
 
 
 def _model_of_file(file: str, engine: str) -> AcceptedModel:
@@ -293,11 +297,9 @@ def _model_of_file(file: str, engine: str) -> AcceptedModel:
     arch = next((arch for arch in manual.architectures if plain(real.arch).startswith(plain(arch))), "")
     model = f"{arch}-{layers}" if arch else layers
     check_model(model, engine)
+    note = _real_layers(file, model)
     if manual.sizes is None:
-        return _with_sizes(AcceptedModel(model, _shortened(file, model)), file)
-    kinds = {"attention": real.full, "windows": real.windows, "states": real.states}
-    counts = ", ".join(f"{len(of)} with {name}" for name, of in kinds.items() if of)
-    note = f"{file} is {model}: {counted(len(real.layers), 'layer')}, {counts}"
+        return _with_sizes(AcceptedModel(model, note), file, manual)
     return AcceptedModel(model, note, {**manual.model_options.get(name, {}), manual.sizes.name: file})
 
 

@@ -18,7 +18,6 @@ from cachesim.engines.rule import rule_id
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.model.spec import TRAINED_ON
 
 MIXED = "qwen3next mixed-sequence batch contains repeated seq_id values; falling back to single-token chunking"
 SMALLER = ("failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the "
@@ -150,20 +149,21 @@ def _take(srv: Core, slot: Slot, task: Task, ids: list[int]) -> None:
     slot.sampled = ids[-1]
     for token in ids:
         task.answer.tokens.append(token)
-        stop = srv.decide(srv.rules.end(slot.n_decoded, _most(task)), slot)
+        stop = srv.decide(srv.rules.end(slot.n_decoded, _most(task, srv.settings.flags.n_ctx_train)), slot)
         if stop:
             task.answer.stop_type = stop
             finish(srv, slot, task)
             return
 
 
-def _most(task: Task) -> int:
-    """Return the largest number of tokens of the answer: n_predict, or without it the trained context minus the prompt.
+def _most(task: Task, trained_on: int) -> int:
+    """Return the largest number of tokens of the answer: n_predict, or without it the context that the model was
+    trained on minus the prompt.
 
     Source: ik_llama.cpp examples/server/server-context.cpp process_token "n_ctx_train" (8337e4cd3).
     """
     n_predict = task.request.n_predict
-    return n_predict if n_predict >= 0 else max(1, TRAINED_ON - len(task.request.prompt))
+    return n_predict if n_predict >= 0 else max(1, trained_on - len(task.request.prompt))
 
 
 def finish(srv: Core, slot: Slot, task: Task) -> None:

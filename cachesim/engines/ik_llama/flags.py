@@ -10,9 +10,17 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.base import limits
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.command_line import CommandLine, parse_integer, parse_on_off, read_line, write_line
+from cachesim.engines.shared.command_line import (
+    CommandLine,
+    parse_integer,
+    parse_on_off,
+    read_line,
+    write_context,
+    write_line,
+)
 from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
+from cachesim.model.spec import TRAINED_ON
 
 
 def _read_drafter(text: str) -> Mapping[str, Option]:
@@ -111,6 +119,9 @@ class Options:
         False, fact=True,
         help="Not a server flag: drafts (MTP) are wrong if the draft context makes them for another position or "
              "reads rows of later states.")
+    n_ctx_train: int = flag(
+        TRAINED_ON, fact=True, least=1, tokens=True, write=write_context,
+        help="Context that the model was trained on [tokens]: that of a server without --ctx-size.")
 
 
 FLAGS = flags_of(Options)

@@ -114,7 +114,7 @@ MANUAL = Manual(
     headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),
     open_words={"ctx_size": str(TRAINED_ON)},
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
-    context=ContextOption("ctx_size", context_parts),
+    context=ContextOption("ctx_size", context_parts, trained="n_ctx_train"),
     known=KNOWN,
     lacks=LACKS,
     fields=(

@@ -38,6 +38,14 @@ def layout(model: str, rules: Rules) -> Layout:
     return Layout(kind, kind.spec)
 
 
+def _derived(rules: RuleSet, given: Mapping[str, Option]) -> list[str]:
+    """Return what a server without --ctx-size takes from its model."""
+    options = {**rules.defaults, **given}
+    if options.get("ctx_size") or "n_ctx_train" not in given:
+        return []
+    return [f"-c {given['n_ctx_train']}: the model's own context; the server takes less if its memory is too small"]
+
+
 def cautions(rules: RuleSet, model: str, given: Mapping[str, Option]) -> list[str]:
     """Return sentences about flags that change answers or end the process with this model. Raise BadInput if the server
     does not start."""
@@ -78,6 +86,7 @@ ENGINE = Engine(
     command=command_of(PACKAGE),
     chat_bodies=bodies_of(PACKAGE),
     cautions=cautions,
+    derived=_derived,
 )
 
 start = ENGINE.start

@@ -12,9 +12,18 @@ from itertools import pairwise
 from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.engines.shared.command_line import CommandLine, SetOn, parse_integer, read_line, unwritten, write_line
+from cachesim.engines.shared.command_line import (
+    CommandLine,
+    SetOn,
+    parse_integer,
+    read_line,
+    unwritten,
+    write_context,
+    write_line,
+)
 from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
+from cachesim.model.spec import TRAINED_ON
 
 POOLINGS = ("mean", "last", "rank")
 NGRAM_TYPES = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
@@ -237,6 +246,10 @@ class Options:
     cache_type_v: str = flag(
         "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES, unwritten="f16",
         help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
+    )
+    n_ctx_train: int = flag(
+        TRAINED_ON, fact=True, least=1, tokens=True, write=write_context,
+        help="Context that the model was trained on [tokens]: that of a server without --ctx-size from b7407 on.",
     )
     pooling: str = flag(
         "mean", "--pooling", fact=True, choices=POOLINGS, write=_write_pooling, governs="LC-TASK",

@@ -119,7 +119,7 @@ MANUAL = Manual(
     open_words={"ctx_size": str(TRAINED_ON), "parallel": "auto"},
     token_numbers=("min_step", "tail", "ctx_pad", "window_pad"),
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
-    context=ContextOption("ctx_size", context_parts),
+    context=ContextOption("ctx_size", context_parts, trained="n_ctx_train"),
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     drawn_newest=("I8", "I8 I8", "W8 I8", "A B2", "G P8", "W8 D4.8.3", "W8 D4.8.3 D8.8"),
     draw=draw,

@@ -15,7 +15,6 @@ from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind
 from cachesim.engines.llama_cpp.memory.newest_layout import SIMULATED_SINCE
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import Adapter, read_adapters
-from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
 MAX_SLOTS = 64
@@ -60,7 +59,7 @@ def can_roll_back(kind: ModelKind) -> bool:
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
     """Return the context of all slots together and of a sequence [tokens]."""
     pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
-    n_ctx = pad(pool or TRAINED_ON, rules.ctx_pad)
+    n_ctx = pad(pool or opts.n_ctx_train, rules.ctx_pad)
     n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
     return n_ctx_seq if unified else n_ctx_seq * n_slots, n_ctx_seq
 
@@ -151,7 +150,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
-        n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
+        n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot, opts.n_ctx_train).value,
         n_swa=rules.n_swa(rules.window_told(kind.n_swa, kind.kind).value, swa_full).value,
         window=0 if swa_full else kind.n_swa,
         exact=bool(kind.recr),

@@ -126,7 +126,9 @@ class Core(SlotCore):
         for decision in (
             rules.n_swa(rules.window_told(kind.n_swa, kind.kind).value, sizes.swa_full), *traits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
-            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.slot_ctx(
+                sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot, opts.n_ctx_train,
+            ),
             rules.spec_on(self.settings.exact),
             rules.rs_planes(needing_model(drafters_of(opts.spec_type)), opts.spec_draft_n_max, can_roll_back(kind)),
             rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),

@@ -271,7 +271,9 @@ def report(
 
     from cachesim.tools.run.run_table import closing_line, run_report
 
-    cases = (list(group) for _, group in groupby(runs, lambda run: (run["scenario"], run["title"], run["model"])))
+    # engines that do not count bytes have the model without its sizes
+    cases = (list(group) for _, group in groupby(
+        runs, lambda run: (run["scenario"], run["title"], run["model"].partition("@")[0])))  # fmt: skip
     parts: list[RenderableType] = []
     for number, case in enumerate(cases):
         parts.append(run_report(*case, verbose=verbose, legend=legend and not number))

@@ -6,7 +6,6 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
-from cachesim.engines.ik_llama import decode
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -29,9 +28,8 @@ def test_llama_cpp_ends_where_the_context_does():
         (256 - 20, 0, "limit"), (256 - 25, 20, "limit")]  # fmt: skip
 
 
-def test_ik_llama_shifts_until_the_length_it_was_trained_on(monkeypatch):
-    monkeypatch.setattr(decode, "TRAINED_ON", 600)
-    (one,) = answers(IK, "A20>-1")
+def test_ik_llama_shifts_until_the_length_it_was_trained_on():
+    (one,) = answers(IK, "A20>-1", n_ctx_train=600)
     assert (len(one.tokens), one.stop_type) == (580, "limit") and one.shifts
     (one,) = answers(IK, "A20>-1", context_shift=False)
     assert one.status == 500

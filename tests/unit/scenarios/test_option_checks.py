@@ -261,19 +261,20 @@ def test_a_wrong_setting_is_named(pair, error):
     assert str(bad.value) == error
 
 
-NEXT = "qwen3-next is GGGA, shortened from 48 layers"
+NEXT = ("qwen3-next is GGGA: 48 layers, 12 with attention, 36 with states; a token: 24,576 bytes, its states: "
+        "79,036,416 bytes")
 
 
 @pytest.mark.parametrize(("model", "engine", "found"), [
     ("GGGA", "llama_cpp", ("GGGA", "", {})), 
     ("Qwen3-Next-80B-A3B", "mlx_lm",
-     ("GGGA@24576/26345472", f"{NEXT}; a token: 24,576 bytes; its states: 79,036,416 bytes", {})),
+     ("GGGA@24576/26345472", NEXT, {})),
     ("qwen3-next", "vllm", ("GGGA", NEXT, {"real_model": "qwen3-next"})),
     ("mamba2", "mlx_lm",
      ("mamba2", "mamba2 is a tiny model with layers of its own; mamba-2 has those of the real one", {})),
     ("mamba-2", "mlx_lm",
-     ("SSSS@0/42975232", "mamba-2 is SSSS, shortened from 64 layers; its states: 171,900,928 bytes; its sizes were "
-      "not verified (cachesim memory --models)", {})),
+     ("SSSS@0/42975232", "mamba-2 is SSSS: 64 layers, 64 with states; its states: 171,900,928 bytes, not verified "
+      "(cachesim memory --models)", {})),
 ])  # fmt: skip
 def test_a_model_is_a_name_a_notation_or_a_real_model(model, engine, found):
     assert model_named(model, engine) == found

@@ -102,7 +102,7 @@ class Rules(RuleSet):
     msa_read: Callable[[int, bool], Decision] = newest.reads_all
     slots_open: Callable[[int, bool, bool], Decision] = startup.slots_open_if_auto
     ctx_pool: Callable[[int, int, int], Decision] = startup.ctx_pool_given
-    slot_ctx: Callable[[int, int, int, int], Decision] = startup.slot_ctx_whole
+    slot_ctx: Callable[[int, int, int, int, int], Decision] = startup.slot_ctx_whole
     slot_select: Callable[
         [Sequence[slot_selection.SlotFacts], int, int, float], Decision
     ] = slot_selection.slot_select_3

@@ -46,25 +46,27 @@ def slots_open_at_one(parallel: int, unified: bool, has_draft_model: bool) -> De
 
 @rule("LC-SLOT-CTX.WHOLE", Role.SETUP,
       llama_cpp(CONTEXT, "get_slot_n_ctx, later n_ctx_slot", "3f545be"), since="#16736 (b6925)")
-def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
-    """Return n_ctx of a slot: that of a sequence; with a unified KV cache the whole context. (No flag caps it.)"""
-    return Decision(n_ctx_seq, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
+def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ctx_train: int) -> Decision:
+    """Return n_ctx of a slot: that of a sequence; with a unified KV cache the whole context. At most the context that
+    the model was trained on; no flag caps it."""
+    return Decision(min(n_ctx_seq, n_ctx_train), {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
 
 # [Gone in llama_cpp@b6998]
 @rule("LC-SLOT-CTX.SHARE", Role.SETUP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
-def slot_ctx_share(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
+def slot_ctx_share(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ctx_train: int) -> Decision:
     """Return n_ctx of a slot: an equal share of the context, with a unified KV cache too."""
     return Decision(n_ctx // n_slots, {"n_ctx": n_ctx, "n_slots": n_slots})
 
 
 # [New in llama_cpp@b10809]
 @rule("LC-SLOT-CTX.CAPPED", Role.SETUP, llama_cpp(CONTEXT, "n_ctx_slot", "b10809", pull=24124), since="b10809")
-def slot_ctx_capped(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
+def slot_ctx_capped(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ctx_train: int) -> Decision:
     """Return n_ctx of a slot: as WHOLE, but at most ``--kv-unified-per-slot`` if given, even without a unified KV
     cache."""
     because = {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots, "per_slot": per_slot}
-    return Decision(min(n_ctx_seq, per_slot) if per_slot > 0 else n_ctx_seq, because)
+    capped = min(n_ctx_seq, per_slot) if per_slot > 0 else n_ctx_seq
+    return Decision(min(capped, n_ctx_train), because)
 
 
 @rule("LC-CTX-POOL.GIVEN", Role.SETUP, llama_cpp(SERVER, "llama_server", "3f545be"), until="#24124 (b10809)")

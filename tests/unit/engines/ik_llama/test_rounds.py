@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
-from cachesim.engines.ik_llama import decode, start
+from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.log_lines import memory
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Decided, Log
@@ -21,11 +21,8 @@ def server(model: str = "A", version: str = "main", **flags: object) -> Server:
 
 
 @pytest.mark.parametrize(("n_prompt", "tokens"), [(70, 5), (74, 1), (75, 1), (80, 1)])
-def test_an_answer_without_a_limit_ends_with_the_context_of_the_training(
-    monkeypatch: pytest.MonkeyPatch, n_prompt: int, tokens: int
-) -> None:
-    monkeypatch.setattr(decode, "TRAINED_ON", 75)
-    answer = server().complete(Request(P[:n_prompt], -1))
+def test_an_answer_without_a_limit_ends_with_the_context_of_the_training(n_prompt: int, tokens: int) -> None:
+    answer = server(n_ctx_train=75).complete(Request(P[:n_prompt], -1))
     assert (answer.predicted_n, answer.stop_type) == (tokens, "limit")
 
 

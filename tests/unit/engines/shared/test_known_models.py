@@ -111,8 +111,8 @@ def test_a_line_says_what_it_stands_for(capsys):
     assert main(["run", "S8/S", "--model", "Qwen3-Next", "--json"]) == exits.HOLDS
     out, err = capsys.readouterr()
     assert json.loads(out)["runs"][0]["model"] == "GGGA@24576/26345472"
-    assert err == ("cachesim: qwen3-next is GGGA, shortened from 48 layers; a token: 24,576 bytes; its states: "
-                   "79,036,416 bytes\n")
+    assert err == ("cachesim: qwen3-next is GGGA: 48 layers, 12 with attention, 36 with states; a token: 24,576 bytes, "
+                   "its states: 79,036,416 bytes\n")
     assert from_line("S8", model="gpt-oss").model == "W128 A@36864/0/64"
 
 
@@ -174,7 +174,8 @@ def test_the_name_of_a_real_model_sets_the_option_for_its_sizes():
     for text in ("qwen3.5-27b", "Qwen/Qwen3.5-27B-Instruct"):
         assert model_named(text, "vllm").options == {"real_model": "qwen3.5-27b"}
     assert from_line("A40/A", model="qwen3.5-27b", profiles=("vllm@0.33.0",)).server == {"real_model": "qwen3.5-27b"}
-    assert model_named("qwen3.5-27b", "llama_cpp").options == {} == model_named("GGGA", "vllm").options
+    assert model_named("qwen3.5-27b", "llama_cpp").options == {"n_ctx_train": 262144}
+    assert model_named("qwen3.5-27b", "mlx_lm").options == {} == model_named("GGGA", "vllm").options
 
 
 def test_a_hybrid_whose_sizes_are_not_known_is_named_in_the_note():

@@ -333,10 +333,10 @@ def test_a_line_gives_what_the_arguments_lack_and_precedes_their_settings(capsys
     args, notes = applied("llama-server -m Qwen3-8B.gguf -c 4096 -np 2 --host h --port 1 --host g", capsys,
                           profiles=[], model=None, settings=["parallel=3"])  # fmt: skip
     assert args == {"profiles": [present_name("llama_cpp")], "model": "AAAA@36864/0",
-                    "settings": ["ctx_size=4096", "parallel=2", "parallel=3"]}  # fmt: skip
+                    "settings": ["n_ctx_train=40960", "ctx_size=4096", "parallel=2", "parallel=3"]}  # fmt: skip
     assert notes == [
         "model Qwen3-8B.gguf: no file of it is here, taken from its name",
-        "qwen3 is AAAA, shortened from 36 layers; a token: 147,456 bytes",
+        "qwen3 is AAAA: 36 layers, 36 with attention; a token: 147,456 bytes",
         f"no version is named: {present_name('llama_cpp')} is assumed (-p chooses)",
         f"--server: {present_name('llama_cpp')}, ctx_size=4096, parallel=2",
         "ignored, without an effect on the cache: --host, --port"]  # fmt: skip
@@ -350,7 +350,7 @@ def test_a_command_of_sizes_refuses_another_size_of_a_known_family() -> None:
 
 def test_a_draft_model_of_an_unknown_size_has_the_layers_of_its_family(capsys: pytest.CaptureFixture[str]) -> None:
     line = "llama-server -m Qwen3-8B.gguf -md Qwen3-0.3B.gguf"
-    assert applied(line, capsys, profiles=[], model=None)[0]["settings"] == ["model_draft=AAAA"]
+    assert applied(line, capsys, profiles=[], model=None)[0]["settings"][-1] == "model_draft=AAAA"
 
 
 def test_a_line_keeps_the_rule_set_and_the_model_of_the_arguments(capsys: pytest.CaptureFixture[str]) -> None:
@@ -380,7 +380,7 @@ def test_conversations_are_drawn_for_the_model_of_the_line_if_the_engine_has_som
     capsys: pytest.CaptureFixture[str]
 ) -> None:
     args, notes = applied("mlx_lm.server --model qwen3-next", capsys, profiles=[], models=None)
-    assert args["models"] == ["GGGA"] and notes[1].startswith("qwen3-next is GGGA, shortened")
+    assert args["models"] == ["GGGA"] and notes[1].startswith("qwen3-next is GGGA: 48 layers")
     args, notes = applied("mlx_lm.server --model GA", capsys, profiles=[], models=["S"])
     assert args["models"] == ["S"] and len(notes) == 2
     args, notes = applied("mlx_lm.server --model falcon-h1", capsys, profiles=[], models=None)

@@ -100,7 +100,7 @@ def test_pooled_tasks_reuse_nothing_since_b11312(kind, reuses):
     (startup.slots_open_at_one(2, False, False), False), (startup.ctx_pool_given(0, 2, 64), 0),
     (startup.ctx_pool_per_slot(0, 2, 64), 128), (startup.ctx_pool_per_slot(0, 2, 0), 0),
     (startup.ctx_pool_per_slot(512, 2, 64), 512), (startup.ctx_pool_per_slot(0, 2, 1), 2),
-    (startup.slot_ctx_capped(256, 512, 2, 1), 1),
+    (startup.slot_ctx_capped(256, 512, 2, 1, 1000), 1), (startup.slot_ctx_whole(256, 512, 2, 0, 200), 200),
 ])  # fmt: skip
 def test_single_values_of_a_prompt_and_of_the_start(decision, value):
     assert decision.value == value
