@@ -18,6 +18,7 @@ class TokenList(list[int]):
         return TokenList(self)
 
 
+BLOCK = 1024                       # tokens of a slice that ``common_prefix`` compares
 POS_NONE = Pos(-1)
 POS_INF = Pos(2**31 - 1)           # "to the end" in a half-open range of positions
 
@@ -32,15 +33,18 @@ class Span(NamedTuple):
 def common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
     """Return the length of the longest common prefix of two token lists or two texts. Both must have the same type.
 
-    Binary search over slice comparisons (each a single C loop), so that long equal prefixes stay cheap.
+    Slices are compared, each in a single C loop: block by block up to the first difference, then by binary search.
     """
     n = min(len(a), len(b))
     if not n or a[0] != b[0]:       # the most frequent case
         return 0
-    if a[:n] == b[:n]:
-        return n
-    lo, hi = 0, n                   # equal up to lo, a difference before hi
-    while hi - lo > 1:
+    lo = 0
+    hi = n if n < BLOCK else BLOCK
+    while a[lo:hi] == b[lo:hi]:
+        if hi == n:
+            return n
+        lo, hi = hi, min(hi + BLOCK, n)
+    while hi - lo > 1:              # equal up to lo, a difference before hi
         mid = (lo + hi) // 2
         if a[lo:mid] == b[lo:mid]:
             lo = mid

@@ -45,3 +45,10 @@ def test_a_deep_copy_of_a_list_of_tokens_is_another_list_of_them():
     copied, [inside] = deepcopy(tokens), deepcopy([tokens])
     tokens.append(3)
     assert copied == inside == [1, 2] and type(copied) is type(inside) is TokenList
+
+
+@pytest.mark.parametrize("n", [1023, 1024, 1025, 2048, 5000])
+def test_the_common_prefix_of_long_lists(n):
+    a = [*range(n), -1, -1]
+    b = [*range(n), -2, -2, -2]
+    assert [common_prefix(a, b), common_prefix(a[:n], b), common_prefix(tuple(a), tuple(b))] == [n, n, n]
