@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.shell_words import LONGEST, ShellWord, command_lists, command_words, shell_commands, shell_words
 
@@ -21,6 +21,9 @@ _NAMED = re.compile(r"([ ]*(?:-[ ]+)?)[\"']?([\w./-]+)[\"']?[ ]*:(?=\s|$)[ ]*")
 _BLOCK = re.compile(r"[>|][+-]?[ \t]*\n")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 _FLAG_C = re.compile(r"-[a-z]*c")
+_VALUE = re.compile(r"^[ \t]*-[ \t]+name:[ \t]*[\"']?(\w+)[\"']?[ \t]*\n[ \t]*value:[ \t]*[\"']?([^\n\"']*)",
+                    re.MULTILINE)  # fmt: skip
+_REFERENCE = re.compile(r"\$\((\w+)\)")
 PARTS = {"entrypoint": 0, "command": 1, "cmd": 1, "args": 2}
 """Key of a part -> its place in the command."""
 IMAGE = "image"
@@ -62,7 +65,16 @@ def start_commands(text: str) -> list[list[ShellWord]]:
         found = [_dockerfile_words(text)]
     else:
         found = [words for words in map(Container.words, _containers(text)) if words] or command_lists(text)
-    return [inner for words in found for inner in _unwrapped(words, text)]
+    values = dict(_VALUE.findall(text))
+    return [[_with_values(word, values) for word in inner] for words in found for inner in _unwrapped(words, text)]
+
+
+def _with_values(word: ShellWord, values: Mapping[str, str]) -> ShellWord:
+    """Return a word with the values of the variables that it names as Kubernetes does, ``$(NAME)``."""
+    if not word.variable or not any(found[1] in values for found in _REFERENCE.finditer(word.text)):
+        return word
+    replaced = _REFERENCE.sub(lambda found: values.get(found[1], found[0]).strip(), word.text)
+    return word._replace(text=replaced, variable=word.variable if "$" in replaced else 0)
 
 
 def _unit_words(text: str) -> list[ShellWord]:

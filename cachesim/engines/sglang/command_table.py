@@ -732,5 +732,6 @@ COMMAND_TABLE = CommandTable(
         LoggedSize(r"\bmax_total_num_tokens=\d+[^\n]*?, context_len=(\d+)\b", "context_len"),
         LoggedSize(r"\bMamba Cache is allocated\. max_mamba_cache_size: (\d+)\b", "max_mamba_cache_size"),
     ),
+    replicas=frozenset({"--data-parallel-size", "--dp-size", "--dp", "--enable-dp-attention"}),
     switches={"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "allow_longer_context"},
 )  # fmt: skip

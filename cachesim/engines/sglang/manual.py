@@ -127,7 +127,7 @@ MANUAL = Manual(
     length="context_len",
     device=DeviceOption(
         "device_memory", "chunked_prefill_size", "less than 20 GiB", kind="page_size",
-        kinds="1, unless the device is a B200, GB200 or B300, on which pages have 64 tokens (--page-size 64)",
+        kinds="1, or what the model needs; a B200, GB200 or B300 takes 64 (--page-size 64)",
         unless="--attention-backend"),
     assumed=ASSUMED, silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
     headline=("page_size", "max_total_tokens"), tries=TRIES, capacities=CAPACITIES, known=KNOWN, stand_ins=STAND_INS,

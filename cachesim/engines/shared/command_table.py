@@ -119,6 +119,7 @@ class CommandTable:
     variables: tuple[str, ...] = ()              # beginnings of environment variables that the server reads
     logged: tuple[LoggedSize, ...] = ()          # lines of the server's log that state its sizes
     switches: Mapping[str, str] = field(default_factory=dict)            # environment variable -> option it switches on
+    replicas: frozenset[str] = frozenset()       # arguments that start several engines, each with its own cache
 
     @cached_property
     def names(self) -> Mapping[str, tuple[Argument, ...]]:

@@ -126,7 +126,8 @@ MODELS: Mapping[str, KnownModel] = {
     "nemotron-3-ultra": KnownModel(
         "SSSSA", "4 Mamba-2 to 1 attention, as in 550B-A55B (48 and 12, the first attention behind 4)",
         "config.json of nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", also=("nvidia-nemotron-3-ultra",)),
-    "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3"),
+    "llama-3": _alike(
+        "AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3", "tinyllama"),
     "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq", "qwen2.5-coder"),
     "qwen2.5-vl": _alike("AAAA", ATTENTION, "qwen2_5_vl", "qwen2-vl"),
     "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder", "qwen3guard-gen"),

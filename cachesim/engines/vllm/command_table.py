@@ -656,5 +656,6 @@ COMMAND_TABLE = CommandTable(
         LoggedSize(r"\bvllm:cache_config_info\{[^\n]*\bnum_gpu_blocks=\"(\d+)\"", "num_gpu_blocks"),
         LoggedSize(r"\bSetting attention block size to (\d+) tokens\b", "attention_block_size"),
     ),
+    replicas=frozenset({"--data-parallel-size", "-dp"}),
     switches={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "allow_long_max_model_len"},
 )  # fmt: skip

@@ -22,6 +22,7 @@ from cachesim.engines.shared.command_table import AllowedSizes, Argument, Comman
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 _LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
 OPTIMISATION = "--optimization-level"
 """Argument that a level of optimisation (`-O3`) stands for."""
@@ -198,6 +199,9 @@ class _ArgumentReader:
 
     def _set_model(self, word: ShellWord) -> None:
         """Set the model. A shell variable in its folder does not matter: the file's name names the model."""
+        if _SHELL.fullmatch(word.text):
+            raise BadInput(f"{_origin(word)}: no server is started, but a shell: {quoted(word.text)}",
+                           hint="paste the command that is typed there")  # fmt: skip
         self.found.model = word.text
         self.found.open_model = word.variable if re.search(r"[$`)}]", _base(word.text)) else 0
         self.found.unset += word.unset
@@ -403,8 +407,10 @@ class _ArgumentReader:
         for argument, allowed in self.allowed:
             self._allow(argument, allowed)
         if self.open:
+            starts_several = all(argument.partition(" ")[0] in self.table.replicas for argument in self.open)
             raise BadInput(f"not simulated, and may change what is reused: {first_of(self.open, 175)}",
-                           hint="remove these flags to simulate the server without them")  # fmt: skip
+                           hint="without these flags, --replicas N runs several engines" if starts_several else
+                           "remove these flags to simulate the server without them")  # fmt: skip
 
     def _allow(self, argument: str, allowed: AllowedSizes) -> None:
         """Replace a size that an argument excludes. Raise BadInput if the server does not start with it."""

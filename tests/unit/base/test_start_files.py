@@ -83,6 +83,21 @@ def test_a_container_runs_its_command_with_its_arguments() -> None:
     assert texts(POD.replace('"--last"', "'--last'")) == [SERVE, ["side", "--name", "it's", "--last"]]
 
 
+def test_a_variable_of_kubernetes_has_the_value_that_the_file_states() -> None:
+    pod = """containers:
+- args: ["--model=$(MODEL)", "--port=$(PORT)"]
+  command: ["serve"]
+  env:
+  - name: MODEL
+    value: vendor/model
+  - name: PORT
+    valueFrom: {secretKeyRef: {name: port}}
+"""
+    [(_, model, port)] = start_commands(pod)
+    assert (model.text, model.variable) == ("--model=vendor/model", 0)
+    assert port.text == "--port=$(PORT)" and port.variable
+
+
 @pytest.mark.parametrize("text", [
     'command: ["engine", "serve"]\nargs: ["m", "--port", "80",]',
     "command: [\"engine\", \"serve\"]\nargs: [\n  \"m\",\n  \"--port\", \"80\"\n]\nports: []",
