@@ -11,7 +11,16 @@ from typing import Iterator
 
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED, options
-from cachesim.engines.sglang.pool_sizes import PoolSizes, pool_sizes, pooled, resolved, row_slot, stand_in, state_slot
+from cachesim.engines.sglang.pool_sizes import (
+    PoolSizes,
+    drafter_slot,
+    pool_sizes,
+    pooled,
+    resolved,
+    row_slot,
+    stand_in,
+    state_slot,
+)
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.sparse_models import check_derived
 from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse
@@ -52,8 +61,10 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     slots = zip((ROWS, WINDOWS, STATES), (full, window, state), given, strict=True)
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
     pool = {part.name: part.number for part in parts}
+    assert isinstance(ask.rules, Rules)
+    if drafter := drafter_slot(ask.rules, model, opts):
+        parts = (*parts, MemoryPart("slots of the drafter", drafter, given[0], "slots"))
     if opts.enable_hierarchical_cache and not ask.room:
-        assert isinstance(ask.rules, Rules)
         copies = ask.rules.host_slots(tokens, opts.hicache_ratio, opts.page_size)
         parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
     return MemoryUse(full, window, state, checkpoint=0, parts=parts, pool=pool, takes_all=True)

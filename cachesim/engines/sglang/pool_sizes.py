@@ -17,6 +17,7 @@ from cachesim.engines.sglang.flags import (
     AUTO,
     BUFFERED,
     BYTES,
+    EAGLE,
     LAZY,
     UNSET_REQUESTS,
     UNSET_STATES,
@@ -174,6 +175,7 @@ def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int) -> Pool
             per=states_per_request(rules, opts),
         )
     full, window = (sum(row_slot(one, opts) for one in of) for of in (model.full, model.windows))
+    full += drafter_slot(rules, model, opts)
     ratio = opts.swa_full_tokens_ratio if window and full else 0
     cell = full + ratio * window if full else window
     tokens = max(0, int(room / cell)) if cell else opts.max_total_tokens
@@ -222,6 +224,15 @@ def row_slot(layer: LayerSize, opts: Options) -> int:
     heads = max(1, layer.kv_heads)
     kept = max(1, heads // opts.tensor_parallel_size)
     return (layer.key + layer.value) // heads * kept * BYTES[opts.kv_cache_dtype]
+
+
+def drafter_slot(rules: Rules, model: RealModel, opts: Options) -> int:
+    """Return the bytes of a token in the layers of an EAGLE drafter on a device, which share the memory: those of the
+    MTP head, or one layer, of the size of the model's. Source: SGLang model_executor/pool_configurator.py
+    DefaultPoolConfigurator, 261 (0.5.23)."""
+    if opts.speculative_algorithm != EAGLE or not rules.counts_drafter or not model.full:
+        return 0
+    return max(1, len(model.heads)) * row_slot(model.full[-1], opts)
 
 
 def state_slot(model: RealModel, devices: int = 1) -> int:

@@ -83,6 +83,7 @@ V0_5_14 = replace(
 V0_5_13 = replace(
     V0_5_14, name="sglang@0.5.13", build="0.5.13", source="SGLang 0.5.13 (PyPI)", state_source=r.state_source_running,
     overlaps=r.overlaps_with_drafts, slides=r.slides_each_window_of_pages, least_tokens=0,
+    counts_drafter=False,
     inferred=(*V0_5_14.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 

@@ -111,6 +111,7 @@ class Rules(RuleSet):
     least_tokens: int = 2           # slots of rows for each request that runs; 0 = rows do not cap the requests
     states_cap_requests: bool = True    # states do, too
     caps_states: bool = True        # there is --mamba-max-states-per-path
+    counts_drafter: bool = True     # rows of an EAGLE drafter share the memory of the pools, and are counted
     fills_context: bool = True      # a prompt and max_tokens may be as long as the context, together
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next

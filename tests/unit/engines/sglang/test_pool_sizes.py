@@ -137,11 +137,12 @@ def test_numbers_of_the_flags_replace_derived_ones():
 
 
 def test_drafts_take_a_state_for_each_of_their_tokens():
-    """48 requests run at a time by default; each of their drafts has 4 tokens."""
+    """48 requests run at a time by default; each of their drafts has 4 tokens. The drafter has rows like one of the 12
+    layers with rows."""
     drafts = {"speculative_algorithm": "EAGLE", "speculative_num_steps": 3}
     states = int((40 * GIB * 0.9 / 1.9 - STATE * 5) // (STATE * (1 + 4 / 5)))
     running = min(48, states // 5)
-    rows = (40 * GIB - (states + 1) * STATE - (running + 1) * 4 * STATE) // ROW
+    rows = (40 * GIB - (states + 1) * STATE - (running + 1) * 4 * STATE) // (ROW * 13 // 12)
     assert sizes(40 * GIB, **drafts) == PoolSizes(int(rows), 0, states, running)
 
 
