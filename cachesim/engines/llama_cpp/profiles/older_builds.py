@@ -57,10 +57,10 @@ B9231 = replace(
     rs_split=seq_rm_and_state.split_equally,   # until #23269; read in b9093 and b9294, not in this build
     kv_state=seq_rm_and_state.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
-    mtp_row_bits=0,                          # seen on the real b9294, and no more on b9538
+    mtp_row_bits=0,                          # until #23646; seen on the real b9294, and no more on b9538
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
-    ended={"min_step": "#22929", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
+    ended={"min_step": "#22929", "mtp_row_bits": "#23646", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
     inferred=(*NOT_RUN, "rs_split"),
 )
 

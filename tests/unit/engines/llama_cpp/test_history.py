@@ -238,7 +238,6 @@ def test_changes_between_neighbours_name_what_ended_them():
         "pool_read", "pool_keys",            # between b11312 and b11549: read in both trees
         "most_images",                       # images in builds before b10587 were not read
         "image_bytes", "media.cut",
-        "mtp_row_bits",                      # between b9231 and b9473: run on b9294 and b9538
         "spec_types",                        # b5308: drafts of that time are not simulated
         "memories",                          # b7789: no wheel lies between b7964 and b8156, which reads lfm2's window
     }
