@@ -60,7 +60,8 @@ B9231 = replace(
     mtp_row_bits=0,                          # until #23646; seen on the real b9294, and no more on b9538
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
-    ended={"min_step": "#22929", "mtp_row_bits": "#23646", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
+    ended={"min_step": "#22929", "mtp_row_bits": "#23646", "defaults": "#23269", "silent.user_pos": "#22929",
+           "silent.ckpt_search": "#22929"},
     inferred=(*NOT_RUN, "rs_split"),
 )
 
