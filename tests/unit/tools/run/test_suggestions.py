@@ -39,13 +39,11 @@ def test_where_all_is_right_it_is_the_one_that_lost_most():
     assert number(data(some, most)) == ["1"]
 
 
-@pytest.mark.parametrize("option", ["--json", "-q"])
-def test_nothing_for_programs_and_with_q(capsys, option):
-    words = ["why", "S40.A60/S.B9/S.A", "1", "--model", "GA"]
-    main(words)
-    assert "next: " in capsys.readouterr().err
-    main([*words, option])
-    assert "next: " not in capsys.readouterr().err
+def test_nothing_for_programs_and_with_q(capsys):
+    words = shlex.split("why A40/B50/A.C5 2 -p mlx_lm --model A --prompt-cache-size 1")
+    assert main(words) == 0 and "next: " in capsys.readouterr().err
+    for option in ("--json", "-q"):
+        assert main([*words, option]) == 0 and "next: " not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", [
