@@ -136,8 +136,8 @@ class MainBranch:
                      if log or path.partition(".")[0] not in LOG_FIELDS}  # fmt: skip
         return sorted({
             span.first for (low, *_), (high, _, leaves) in pairwise(self._tables) for path, spans in decisions.items()
-            if self._span_at(path, high).value == leaves.get(path)
             for span in spans if span.first.by(high) and not span.first.by(low)
+            if self._span_at(path, high).value == leaves.get(path)
         })  # fmt: skip
 
     def period(self, name: str) -> RuleSetPeriod:

@@ -105,7 +105,7 @@ def bisect(
                 turn = OutcomeChange(old, new, before[number], after[number])
                 turn.causes += lab.causes(turn, number)
                 (course.beside if new in engine.beside else course.turns).append(turn)
-    for name in (*builds_in_order(engine, log), *without_place(engine)):
+    for name in (*lab.builds, *without_place(engine)):
         for number, outcome in enumerate(lab.outcomes(name)):
             found[number].outcomes.setdefault(name, outcome)
     return found
@@ -120,13 +120,13 @@ class _Lab:
         self.judged = JudgedRuns(mode)
         self.log = log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
+        self.builds = builds_in_order(engine, log)
+        self.newer = dict(pairwise(self.builds))
         self.runs = SharedRuns(self._outcomes_under, self._tables(), log)
-        self.newer = dict(pairwise(builds_in_order(engine, log)))
 
     def _tables(self) -> list[RuleSet]:
         """Return the rule sets of the engine, and those that were composed for its builds."""
-        names = dict.fromkeys([*self.engine.profiles, *builds_in_order(self.engine, self.log)])
-        return [self.rules(name) for name in names]
+        return [self.rules(name) for name in dict.fromkeys([*self.engine.profiles, *self.builds])]
 
     def rules(self, name: str) -> RuleSet:
         """Return the engine's rule set of this name, or the registered one that was composed for a build."""

@@ -81,8 +81,8 @@ def observed_requests(runs: JudgedRuns, scenario: Scenario, profile: str,
 
 
 def reused_by_positions(scenario: Scenario, profile: str, rules: RuleSet) -> list[int]:
-    """Return the prompt tokens that each request reuses, -1 if it is not answered, in a run by positions only, which
-    takes half of the time of a judged run. Raise what ``play`` raises."""
+    """Return the prompt tokens that each step reuses, -1 for a step that is not a completion, in a run by positions
+    only, which takes half of the time of a judged run. Raise what ``play`` raises."""
     answers = AnswerCollector()
     play(scenario, profile, "none", answers, rules)
     found = {number: answer.cache_n for number, (_, answer) in answers.found.items()}

@@ -7,7 +7,6 @@ the other rule sets answers the same questions.
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Sequence, TypeGuard, TypeVar
 
 from cachesim.engines.rule_outcomes import is_same_answer, limit_decisions
@@ -61,21 +60,27 @@ class SharedRuns(Generic[R]):
     def __init__(self, run: Callable[[RuleSet], R], tables: Iterable[RuleSet], log: bool) -> None:
         self.run = run
         self.log = log
-        known = {table.name: table for table in tables}
-        self.left = set(known)
-        self.columns = columns_of(known)
+        self.tables = {table.name: table for table in tables}
+        self.left = set(self.tables)                # names of the rule sets without a result
+        self.columns = columns_of(self.tables)
+        self.known: dict[str, R] = {}               # results of rule sets that shared a run
         self.made: list[tuple[_Witness, R]] = []
 
     def result(self, rules: RuleSet, near: RuleSet | None = None) -> R:
         """Return the result under a rule set. ``near``: rule set whose rules will be exchanged one by one. Raise what
         ``run`` raises."""
         self.left.discard(rules.name)
+        if rules.name in self.known and self.tables[rules.name] is rules:
+            return self.known[rules.name]
         shared = self.find(rules)
         if shared is not None:
             return shared
         witness = _Witness(rules, self.columns, self._candidates(rules), near, self.log)
         result = self.run(witness.watched)
         self.made.append((witness, result))
+        sharing = witness.followed & self.left
+        self.known |= dict.fromkeys(sharing, result)
+        self.left -= sharing
         return result
 
     def _candidates(self, rules: RuleSet) -> set[str]:
@@ -162,7 +167,8 @@ class _Witness:
         if near is not None:
             self.followed.add(NEAR)
             for field, value in near.fields().items():
-                self._follow(field, FieldVariant(value, frozenset((NEAR,))))
+                if value is not self.fields[field]:
+                    self._follow(field, FieldVariant(value, frozenset((NEAR,))))
         self.unread = {*columns, *self.alike, *self.numbers}
         spies = {field: self._watched(field, rules.rules_by_field[field]) for field in self.alike}
         self.watched = _watched_fields(rules.changed(spies), self)
@@ -215,7 +221,6 @@ class _Witness:
         alike = self.alike[field]
         is_pure = hasattr(rule, "__wrapped__")
 
-        @wraps(rule)
         def watched(*args: Any) -> Any:
             self.asked.add(field)
             answer = rule(*args)
@@ -227,6 +232,8 @@ class _Witness:
                     self._drop(names)
             return answer
 
+        # Many rules are wrapped for every run, and ``functools.wraps`` takes longer.
+        vars(watched).update(vars(rule), __wrapped__=rule)
         return watched
 
     def _answers(self, fn: RuleFunction, args: Any, answer: Any) -> bool:
