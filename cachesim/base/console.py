@@ -153,7 +153,9 @@ def _with_blanks(segment: Segment) -> Segment:
 @cache
 def _console_class() -> type[Console]:
     """Return the class of the consoles. It is defined on demand because rich takes long to import."""
+    from rich.cells import cell_len
     from rich.console import Console
+    from rich.segment import Segment
     from rich.text import Span, Text
 
     class EscapingConsole(Console):
@@ -168,8 +170,23 @@ def _console_class() -> type[Console]:
                 renderable = Text(renderable)
             if not isinstance(renderable, Text):
                 return super().render(renderable, options)
-            width = (options or self.options).max_width
-            return map(_with_blanks, super().render(_joined(escaped(renderable), width), options))
+            options = options or self.options
+            text = escaped(renderable)
+            line = single_line(text, options)
+            if line is not None:
+                return [Segment(line, self.get_style(text.style) if text.style else None), Segment(text.end)]
+            return map(_with_blanks, super().render(_joined(text, options.max_width), options))
+
+    def single_line(text: Text, options: ConsoleOptions) -> str | None:
+        """Return the line that a text of a single style fills, justified; None if rich must wrap or divide it, which
+        takes most of the time of a long report."""
+        plain = text.plain
+        blanks = options.max_width - cell_len(plain)
+        is_simple = plain.isprintable() and plain == plain.strip(" ") and not text.spans
+        if not plain or not is_simple or blanks < 0 or "ignore" in (text.overflow, options.overflow):
+            return None
+        padded = {"default": plain, "left": plain + " " * blanks, "right": " " * blanks + plain}
+        return padded.get(text.justify or options.justify or "default")
 
     def escaped(text: Text) -> Text:
         """Return a text with escaped control characters; each character keeps its style."""
