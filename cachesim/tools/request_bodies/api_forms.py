@@ -20,7 +20,7 @@ from cachesim.tools.request_bodies.body import (
     token_character,
 )
 from cachesim.tools.request_bodies.body_files import FoundBody, prompt_key
-from cachesim.tools.request_bodies.media_parts import media_list, split_at_media
+from cachesim.tools.request_bodies.media_parts import split_at_media
 from cachesim.tools.request_bodies.message_content import (
     answer_of,
     answer_tokens,
@@ -31,6 +31,13 @@ from cachesim.tools.request_bodies.message_content import (
     message_of,
 )
 from cachesim.tools.request_bodies.message_fields import block_fields, fields_text
+from cachesim.tools.request_bodies.ollama_bodies import (
+    FORMS,
+    counts_whole_prompt,
+    is_ollama,
+    ollama_body,
+    ollama_parameters,
+)
 from cachesim.tools.request_bodies.reported_counts import NO_COUNTS, counts_of_answer
 
 CHAT = "chat completions"
@@ -59,7 +66,10 @@ def _read(found: FoundBody) -> list[Body]:
     """Return the bodies of a request: several for a completion with several prompts."""
     value = found.body
     key = prompt_key(value)
-    if key == "messages":
+    is_readable = key == "messages" or (key == "prompt" and isinstance(value["prompt"], str))
+    if is_readable and is_ollama(value, found.url):
+        read = [ollama_body(value)]
+    elif key == "messages":
         read = [_anthropic(value) if _is_anthropic(found) else _chat(value)]
     elif key == "input" or "prompt" not in value:
         read = [_responses(value)]
@@ -67,11 +77,14 @@ def _read(found: FoundBody) -> list[Body]:
         read = _completions(value, found.place)
     model = value["model"] if isinstance(value.get("model"), str) else ""
     parameters = {key: part for key, part in value.items() if key not in SEEN}
+    if read[0].form in FORMS:
+        parameters = ollama_parameters(parameters)
     answer = None
     reported = NO_COUNTS
     if len(read) == 1 and found.answer is not None:
         answer = answer_tokens(found.answer) if read[0].of_tokens else answer_of(found.answer)
-        reported = counts_of_answer(found.answer)
+        is_whole = read[0].form in FORMS and counts_whole_prompt(value)
+        reported = counts_of_answer(found.answer, counts_whole_prompt=is_whole)
     sent = {} if read[0].is_raw else value
     return [
         replace(
@@ -229,9 +242,6 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
     """Return the bodies of a completion. Its prompt is a text, a token list, a list that mixes both, or several of
     these."""
     prompt = value["prompt"]
-    if isinstance(prompt, str) and isinstance(value.get("images"), list):          # Ollama
-        parts = (*media_list(value["images"], "images"), BodyText(TEXT, "prompt", prompt))
-        return [Body(f"native {COMPLETION}", messages=[BodyMessage("", "prompt", parts)])]
     prompts = [("prompt", prompt)]
     if isinstance(prompt, list) and all(isinstance(part, str | list | dict) for part in prompt):
         prompts = [(f"prompt[{number}]", part) for number, part in enumerate(prompt)]

@@ -69,6 +69,7 @@ SAMPLING = frozenset({
     "spaces_between_special_tokens", "include_stop_str_in_output", "grammar", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar", "timings_per_token", "return_progress", "return_tokens",
     "post_sampling_probs", "response_fields", "t_max_predict_ms", "service_tier", "priority", "request_id",
+    "keep_alive",
 })  # fmt: skip
 """Parameters of sampling and of the response, which no prompt contains."""
 SHOWN = 40                   # characters of a value, at most
@@ -87,15 +88,15 @@ def changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, str]]:
         if name in NESTED and inner and all(one is None or isinstance(one, dict) for one in (old, new)):
             found += _changed_entries(name, old or {}, new or {})
         else:
-            found.append(field_change(name, _short(name, old), _short(name, new), _matters(name)))
+            found.append(field_change(name, _short(name, old), _short(name, new), _effect_of(name)))
     return found
 
 
 def _changed_entries(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the entries of a parameter that differ."""
-    return [field_change(f"{name}.{key}", _short(name, a.get(key)), _short(name, b.get(key)), _matters(name))
+    return [field_change(f"{name}.{key}", _short(name, a.get(key)), _short(name, b.get(key)), _effect_of(name))
             for key in {**a, **b} if a.get(key) != b.get(key)] or [
-        field_change(name, _short(name, a), _short(name, b), _matters(name))]  # fmt: skip
+        field_change(name, _short(name, a), _short(name, b), _effect_of(name))]  # fmt: skip
 
 
 def field_change(name: str, before: str, after: str, matters: str) -> dict[str, str]:
@@ -104,8 +105,16 @@ def field_change(name: str, before: str, after: str, matters: str) -> dict[str, 
     return {"name": name[:SHOWN], "value_before": old, "value_after": new, "matters": matters}
 
 
-def _matters(name: str) -> str:
-    """True if a parameter matters to the cache."""
+OLLAMA_OPTION = "options."
+"""Beginning of the names of Ollama's options."""
+RELOADING = frozenset({"num_ctx", "num_batch", "num_gpu", "main_gpu", "use_mmap", "num_thread", "draft_num_predict"})
+"""Options with which Ollama starts a model: it loads the model again if one differs."""
+
+
+def _effect_of(name: str) -> str:
+    """Return how a parameter matters to the cache. No option of Ollama changes the prompt."""
+    if name.startswith(OLLAMA_OPTION):
+        return "yes" if name.removeprefix(OLLAMA_OPTION) in RELOADING else "no"
     if name in CACHE:
         return "yes"
     return "perhaps" if name in RENDERED else "no" if name in SAMPLING else "unknown"

@@ -30,6 +30,7 @@ from cachesim.tools.request_bodies.import_scenario import (
     simulate_bodies,
 )
 from cachesim.tools.request_bodies.message_fields import changed_fields
+from cachesim.tools.request_bodies.ollama_bodies import reloads
 from cachesim.tools.request_bodies.parsed_bodies import PLAIN, as_parsed
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
@@ -212,6 +213,7 @@ def _data(
 ) -> dict[str, Any]:
     """Return the report data without the simulation."""
     losing = [number for number, tokens in enumerate(lost) if tokens]
+    reloaded = reloads([record.body for record in records])
     return {
         "files": [str(path) for path in paths], "arguments": [],
         "forms": list(dict.fromkeys(r.body.form for r in records)),
@@ -223,7 +225,8 @@ def _data(
                       if part.kind == IMAGE}),
         "again": sum(lost), "losing": losing, "most": max((records[number].usable for number in losing), default=0),
         "causes": causes(records, lost),
-        "requests": [_request(records, number, tokens, bool(options.template)) for number, tokens in enumerate(lost)],
+        "requests": [{**_request(records, number, tokens, bool(options.template)), "reload": reloaded.get(number, "")}
+                     for number, tokens in enumerate(lost)],
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Iterator
 
 from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, TOKENS, BodyMessage, BodyText, token_character
@@ -60,16 +61,23 @@ def _message(value: dict[str, Any]) -> dict[str, Any] | None:
         return {"content": value["output"]}
     if isinstance(value.get("content"), str) and {"tokens_predicted", "stop"} & value.keys():
         return {"content": value["content"]}
+    return _of_ollama(value) if "done" in value else None
+
+
+def _of_ollama(value: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the message in a reply of Ollama's API."""
+    if isinstance(value.get("message"), dict):
+        return dict(value["message"])
+    if isinstance(value.get("response"), str):
+        return {"content": value["response"], "thinking": value.get("thinking", "")}
     return None
 
 
 def _of_text(text: str, deep: int) -> BodyMessage | None:
     """Return the message in a response text: JSON, or a stream of events."""
     if text.lstrip()[:1] == "{":
-        try:
+        with suppress(ValueError, RecursionError):             # ValueError: several objects, one a line
             return answer_of(json.loads(text), deep + 1)
-        except (ValueError, RecursionError):
-            return None
     reasoning, content = "", ""
     calls: dict[Any, Any] = {}
     whole = next((event["response"] for event in _events(text) if event.get("type") == "response.completed"), None)
@@ -100,12 +108,12 @@ def _add_call(calls: dict[Any, Any], call: Any) -> None:
 
 
 def _events(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of an event stream that are objects."""
+    """Yield the events of an event stream, or of JSON lines, that are objects."""
     for line in text.splitlines():
-        if not line.startswith("data:"):
+        if not line.startswith(("data:", "{")):
             continue
         try:
-            event = json.loads(line[5:])
+            event = json.loads(line.removeprefix("data:"))
         except (ValueError, RecursionError):
             continue
         if isinstance(event, dict):
@@ -119,7 +127,7 @@ def _deltas(text: str) -> Iterator[dict[str, Any]]:
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             delta = choices[0].get("delta", choices[0])
         else:
-            delta = event.get("delta", event)
+            delta = event.get("delta", _of_ollama(event) or event)
         if isinstance(delta, dict):
             yield delta
 

@@ -20,6 +20,7 @@ from cachesim.tools.request_bodies.api_forms import ANTHROPIC, CHAT, RESPONSES, 
 from cachesim.tools.request_bodies.body import CALL, MARK, REASONING, TEXT, Body, BodyMessage, BodyText
 from cachesim.tools.request_bodies.media_parts import MEDIA, media_part
 from cachesim.tools.request_bodies.message_content import message_of
+from cachesim.tools.request_bodies.ollama_bodies import FORMS
 
 PLAIN = TemplateUse()
 BETWEEN = frozenset({"\n", " "})
@@ -36,7 +37,9 @@ def as_parsed(bodies: Sequence[Body], profile: str, use: TemplateUse = PLAIN) ->
 
 
 def _parsed(body: Body, reading: ChatBodies, use: TemplateUse) -> Body:
-    """Return a body as a server reads it."""
+    """Return a body as a server reads it. Ollama reads those of its own API before any server behind it."""
+    if body.form in FORMS:
+        return replace(body, sent={})
     try:
         messages = _sent_messages(body, reading)
     except Refused as refusal:
@@ -92,19 +95,13 @@ def _sent_messages(body: Body, reading: ChatBodies) -> list[SentMessage] | None:
     """Return the messages of a body in the form of OpenAI's chat API, None if the server does not read this form. Raise
     Refused for a body that the server refuses."""
     converters = {ANTHROPIC: reading.anthropic, RESPONSES: reading.responses}
-    if body.form == CHAT and not _is_ollama(body):
+    if body.form == CHAT:
         messages = with_media_marks(body.sent.get("messages"))
         return [SentMessage(message, f"messages[{number}]") for number, message in enumerate(messages or ())]
     convert = converters.get(body.form)
     if convert is None or not body.sent:
         return None
     return convert(with_media_marks(body.sent))
-
-
-def _is_ollama(body: Body) -> bool:
-    """True if a chat is of Ollama's API, whose server has templates and messages of its own."""
-    has_images = any("images" in message for message in body.sent.get("messages", ()))
-    return has_images or "keep_alive" in body.parameters or isinstance(body.parameters.get("options"), dict)
 
 
 def with_media_marks(value: Any) -> Any:

@@ -13,6 +13,7 @@ from cachesim.base.errors import counted, cut
 from cachesim.base.escaping import printable_line, shell_command, shell_word
 from cachesim.base.layout import WholeTable, as_typed
 from cachesim.judging.reproduce_command import assumption
+from cachesim.tools.request_bodies.ollama_bodies import FORMS, OLLAMA_GENERATE
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # maximum requests in the table (-v shows all), causes, numbers in a list
@@ -47,7 +48,8 @@ def _refused(data: Data) -> Iterator[Text]:
         if row["refusal"]:
             reasons.setdefault(row["refusal"], []).append(row["request"])
     for reason, numbers in reasons.items():
-        yield Text(f"{data['simulation']['profile']} answers {request_numbers(numbers)} with an error: "
+        server = "Ollama" if FORMS.issuperset(data["forms"]) else data["simulation"]["profile"]
+        yield Text(f"{server} answers {request_numbers(numbers)} with an error: "
                    f"{printable_line(reason)} (compared as sent)", "yellow")  # fmt: skip
 
 
@@ -287,12 +289,27 @@ def _notes(data: Data) -> Iterator[Text]:
         yield Text(f"{media}: compared by a digest; their own tokens are not counted", "dim")
     if len(data["models"]) > 1:
         yield Text(f"several models, each with a separate cache: {cut(', '.join(data['models']))}", "yellow")
+    yield from _reloads(data)
+    if OLLAMA_GENERATE in data["forms"]:
+        yield Text("Ollama: a context is compared with other contexts only, because its text is not known", "dim")
     for matters, says in (("yes", "selects the cache"), ("perhaps", "may change the prompt: --template"),
                           ("unknown", "not known whether it changes the prompt"),
                           ("no", "no effect on the cache")):  # fmt: skip
         names = list(_field_names(data, matters))
         if names:
             yield Text(f"changed between requests: {cut(', '.join(names))} ({says})", "dim")
+
+
+def _reloads(data: Data) -> Iterator[Text]:
+    """Yield the requests for which Ollama loads the model again, by the field that causes it."""
+    numbers: dict[str, list[int]] = {}
+    for row in data["requests"]:
+        if row["reload"]:
+            numbers.setdefault(row["reload"], []).append(row["request"])
+    for name, requests in numbers.items():
+        why = "the one before has keep_alive 0" if name == "keep_alive" else f"{name} changed"
+        where = f"Ollama loads the model again for {request_numbers(requests)} and keeps nothing"
+        yield Text(f"{where}: {why} (not simulated)", "yellow")
 
 
 def _field_names(data: Data, *matters: str) -> Iterator[str]:

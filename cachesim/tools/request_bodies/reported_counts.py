@@ -7,10 +7,10 @@
 | ``usage`` | ``input_tokens`` of the whole prompt, ``cached_tokens`` in ``input_tokens_details`` | Responses |
 | ``usage`` | ``input_tokens`` without ``cache_read_input_tokens``, ``cache_creation_input_tokens`` | Anthropic |
 | ``meta_info`` | ``prompt_tokens``, ``cached_tokens``, ``completion_tokens`` | SGLang's ``/generate`` |
-| the reply | ``eval_count`` generated | Ollama |
+| the reply | ``eval_count`` generated, ``prompt_eval_count`` of the whole prompt since 0.4 | Ollama |
 
-Ollama's ``prompt_eval_count`` is not read: it is the whole prompt in some versions, its evaluated part in others.
-Sources: ``server_slot_stats::to_json`` and ``server-task.cpp`` of llama.cpp b11549,
+Before 0.4, Ollama's ``prompt_eval_count`` is the evaluated part: it is read if the request shows a later version.
+Sources: ``server_slot_stats::to_json`` and ``server-task.cpp`` of llama.cpp b11549, the runners of Ollama 0.4 to 0.33,
 ``entrypoints/anthropic/serving.py`` of vLLM 0.33.0, ``managers/tokenizer_manager.py`` of SGLang 0.5.23.
 """
 
@@ -32,7 +32,9 @@ DEEP = 4                     # nested wrappers of a reply, at most
 LAST = 64                    # events with counts that are read of a stream: the first, and as many from the end
 EVENT = "event"
 """Stands for the reply itself, in place of the name of an object."""
-OF_EVENT = ("id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erased", "eval_count")
+PROMPT_EVAL = "prompt_eval_count"
+OF_EVENT = ("id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erased", "eval_count",
+            PROMPT_EVAL)
 """Counts that a reply states outside of an object."""
 
 
@@ -48,13 +50,15 @@ class ReportedCounts(NamedTuple):
 NO_COUNTS = ReportedCounts()
 
 
-def counts_of_answer(answer: Any) -> ReportedCounts:
+def counts_of_answer(answer: Any, counts_whole_prompt: bool = False) -> ReportedCounts:
     """Return the counts in a recorded reply: JSON, its text, an event stream, or one of these in a wrapper of a dump.
-    Never raises; without counts NO_COUNTS."""
+    Never raises; without counts NO_COUNTS. ``counts_whole_prompt``: ``prompt_eval_count`` is the whole prompt."""
     stated: Stated = {}
     for event in _replies(answer):
         take_counts(event, stated)
-    return reported_counts(stated)
+    found = reported_counts(stated)
+    whole = stated.get((EVENT, PROMPT_EVAL)) if counts_whole_prompt else None
+    return found if whole is None else found._replace(prompt=whole)
 
 
 def _replies(value: Any, deep: int = 0) -> Iterator[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("reports.txt")
 CAUSE = {"name": "date", "says": "the date", "detail": "", "where": "", "path": "", "character": 0, "again": 1500,
          "in_requests": [1], "harmless": False, "evidence": None, "advice": ""}  # fmt: skip
 ROW = {"request": 0, "conversation": 1, "tokens": 2000, "reusable": 0, "again": 0, "simulated": 0, "cause": "new",
-       "path": "", "parameters": [], "not_kept": 0, "foreign": 0, "refusal": ""}  # fmt: skip
+       "path": "", "parameters": [], "not_kept": 0, "foreign": 0, "refusal": "", "reload": ""}  # fmt: skip
 PLAYED = {"played": 2, "profile": "p@1", "model": "A", "tokens": 4000, "reused": 1000, "new_tokens": 1500,
           "again": 1500, "not_kept": 0, "adapters": "", "assumed": [], "refused": "", "foreign": 0,
           "adapters_assumed": False, "not_played": 0, "limit": "", "unnamed": [], "other_not_kept": None}  # fmt: skip
@@ -57,6 +57,8 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "evidence without text", {"causes": [{**cause, "evidence": {**SEEN, "text_before": "", "text_after": "y"}}]}
     yield "many causes", {"causes": [CAUSE] * (CAUSES + 2) + [{**CAUSE, "harmless": True}]}
     yield "refused requests", {"requests": [ROW, {**CHANGED, "refusal": "messages[0]: no"}]}
+    again = [{**ROW, "reload": "keep_alive"}, {**CHANGED, "reload": "options.num_ctx"}]
+    yield "models loaded again", {"requests": again}
     yield "notes", {"skipped": 2, "media": 1, "models": ["m", "n"], "forms": ["chat", "raw"], "tokens_exact": False}
     effects = [{"name": f"f-{matters}", "matters": matters} for matters in ("yes", "perhaps", "no", "unknown")]
     yield "effects of fields", {"requests": [{**ROW, "parameters": effects}] * 2}

@@ -180,8 +180,8 @@ def test_a_message_of_anthropics_api_is_that_of_a_template():
 def test_a_prompt_of_ollama_has_its_images_before_its_text():
     body = body_of({"prompt": "a", "images": ["QUJD"]})
     image, _ = body.messages[0].parts
-    assert (body.form, image.path, image.text[:14]) == ("native completion", "images[0]", "<image 3 bytes")
-    assert body.messages == [BodyMessage("", "prompt", (image, BodyText("text", "prompt", "a")))]
+    assert (body.form, image.path, image.text[:14]) == ("Ollama generate", "images[0]", "<image 3 bytes")
+    assert body.messages == [BodyMessage("user", "prompt", (image, BodyText("text", "prompt", "a")))]
 
 
 def test_the_place_of_the_first_body_too_many_is_named(lift):

@@ -25,8 +25,8 @@ def chat(messages, **more):
     return json.dumps({"model": "m", "messages": messages, **more}).encode()
 
 
-def added(bodies, raw):
-    [kept] = bodies.add("/v1/chat/completions", raw)
+def added(bodies, raw, path="/v1/chat/completions"):
+    [kept] = bodies.add(path, raw)
     return bodies.row(kept)
 
 
@@ -233,6 +233,9 @@ KINDS = {
 }  # fmt: skip
 
 
+PATHS = {"Ollama": "/api/chat", "Ollama's prompt": "/api/generate"}
+
+
 @pytest.mark.part(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_counter_bounds_the_memory_of_requests(kind):
@@ -272,7 +275,7 @@ def test_a_body_with_too_many_values_is_refused():
 def test_another_image_is_a_change_and_the_same_image_is_not(kind):
     bodies = RecentBodies()
     for number, cause in ((1, "new"), (1, "same"), (2, "same" if kind == "unknown field" else "image")):
-        row = added(bodies, json.dumps(KINDS[kind](number)).encode())
+        row = added(bodies, json.dumps(KINDS[kind](number)).encode(), PATHS.get(kind, "/v1/chat/completions"))
         assert row["cause"] == cause or (kind in ("llama-server", "Ollama's prompt") and not row["harmless"])
     assert row["byte"] == row["byte_at_least"]
 
@@ -281,8 +284,8 @@ def test_a_difference_after_the_first_bytes_of_an_image_is_at_that_byte_or_later
     bodies, text = RecentBodies(), image(1, 9_000)
     first = chat([{"role": "user", "content": "a", "images": [text]}])
     second = chat([{"role": "user", "content": "a", "images": [text[:-40] + "A" + text[-39:]]}])
-    added(bodies, first)
-    row = added(bodies, second)
+    added(bodies, first, "/api/chat")
+    row = added(bodies, second, "/api/chat")
     assert (row["cause"], row["byte"], row["byte_at_least"]) == ("image", None, first.index(text.encode()) + 1_024)
     assert f"{row['byte_at_least']:,}" in row_text({**row, "number": 1})
 
