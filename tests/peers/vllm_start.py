@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+from dataclasses import fields
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -152,7 +153,9 @@ def drawn_pool(rng: random.Random) -> str:
 
 
 def pool_bytes(groups) -> int:
-    """Return the bytes of a block of a release before 0.33, whose pages have one size."""
+    """Return the bytes of a block of a release before 0.33: pages of one size, or those of the only group."""
+    if isinstance(groups[0].kv_cache_spec, UniformTypeKVCacheSpecs):
+        return groups[0].kv_cache_spec.page_size_bytes
     return max(len(group.layer_names) for group in groups) * groups[0].kv_cache_spec.page_size_bytes
 
 
@@ -195,9 +198,10 @@ def released_groups(model, opts):
 
 
 def latent_rows(layer, block, kind, name):
-    """Return the spec of rows without values. ``name``: of the layout of the numbers, None = one after another. From
-    0.33.0 on, the layer states the bytes of such a row."""
-    more = {"state_content_bytes": PACKED_ROW} if name and planning is not utils else {}
+    """Return the spec of rows without values. ``name``: of the layout of the numbers, None = one after another. In
+    newer releases, the layer states the bytes of such a row."""
+    states_bytes = "state_content_bytes" in {field.name for field in fields(MLAAttentionSpec)}
+    more = {"state_content_bytes": PACKED_ROW} if name and states_bytes else {}
     return MLAAttentionSpec(
         block_size=block, num_kv_heads=1, head_size=layer.key, dtype=kind, cache_dtype_str=name, **more)
 

@@ -560,9 +560,9 @@ BACKENDS = {
 vllm/v1/attention/backend.py supports_block_size, get_preferred_block_size (0.30.0 to 0.33.0)."""
 
 
-KERNEL_KEYS = frozenset({"gdn_prefill_backend", "kda_decode_backend", "kda_prefill_backend"})
-"""Keys of --additional-config that choose kernels alone. Source: vLLM 0.33.0 model_executor/layers/mamba/gdn,
-models/kimi_k3."""
+KERNEL_KEYS = frozenset({"gdn_prefill_backend", "kda_decode_backend", "kda_prefill_backend", "enable_cpu_binding"})
+"""Keys of --additional-config that choose kernels alone, or the processors of a process. Source: vLLM 0.33.0
+model_executor/layers/mamba/gdn, models/kimi_k3; vllm-project/vllm-ascend vllm_ascend/ascend_config.py."""
 
 
 def read_additional_config(value: Any) -> ParsedArgument:
