@@ -67,5 +67,5 @@ def _explained_line(what: str) -> dict[str, Any]:
         return {"found": "text", **found}
     if not what.split()[1:] and has_form_of_path(what):
         raise BadInput("no such file or directory", file=cut(what), hint=neighbour(path_of(what)))
-    hint = search.nearest_word(what) or "see cachesim profiles show"
+    hint = search.argument_effects(what) or search.nearest_word(what) or "see cachesim profiles show"
     raise BadInput(f"no entry for {quoted(what)}", hint=hint)

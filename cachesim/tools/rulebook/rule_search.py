@@ -8,6 +8,7 @@ from typing import Any, Sequence
 from cachesim.base.errors import nearest
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
+from cachesim.engines.shared import command_table as effects
 from cachesim.tools.rulebook import glossary
 
 LEAST, NEAREST = 4, 3        # letters of a word that counts; terms that are named, at most
@@ -91,6 +92,19 @@ def _lines(words: list[str]) -> list[dict[str, str]]:
 def _mentions(words: list[str], *texts: str) -> bool:
     joined = " ".join(texts).lower()
     return all(word in joined for word in words)
+
+
+EFFECTS = {effects.NO_EFFECT: "does not change the cache", effects.SIZE: "changes the size of the pool",
+           effects.LIMIT: "is not simulated, and assumed not to matter", effects.OPEN: "is not simulated"}  # fmt: skip
+"""Effect of an argument of a real server that is no option here, in words."""
+
+
+def argument_effects(text: str) -> str:
+    """Return what an argument of real servers does to their cache, for arguments that are no options here; "" for any
+    other text."""
+    found = [f"{engine.name}: {EFFECTS[row.effect]}" for engine in ENGINES.values()
+             for row in engine.command_table.names.get(text, ())[-1:] if row.effect in EFFECTS]  # fmt: skip
+    return "; ".join(found)
 
 
 def nearest_word(text: str) -> str:

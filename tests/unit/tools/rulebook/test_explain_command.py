@@ -128,6 +128,15 @@ def test_words_that_only_begin_like_a_line_are_not_explained_as_that_line(capsys
     assert code == exits.HOLDS or err.startswith("cachesim: no entry for ")
 
 
+@pytest.mark.parametrize("argument, effect", [
+    ("--quantization", "vllm: changes the size of the pool; sglang: changes the size of the pool"),
+    ("--dp-size", "sglang: is not simulated"),
+])  # fmt: skip
+def test_an_argument_that_is_no_option_brings_its_effect(capsys, argument, effect):
+    code, _, err = explain(capsys, "--", argument)
+    assert (code, err) == (exits.BAD_INPUT, f"cachesim: no entry for '{argument}' ({effect})\n")
+
+
 def test_unknown_words_bring_the_nearest_terms(capsys):
     code, _, err = explain(capsys, "failed to load model")
     assert code == exits.BAD_INPUT and "(nearest terms: " in err and len(err.splitlines()) == 1
