@@ -96,12 +96,11 @@ def _mentions(words: list[str], *texts: str) -> bool:
 
 EFFECTS = {effects.NO_EFFECT: "does not change the cache", effects.SIZE: "changes the size of the pool",
            effects.LIMIT: "is not simulated, and assumed not to matter", effects.OPEN: "is not simulated"}  # fmt: skip
-"""Effect of an argument of a real server that is no option here, in words."""
+"""Effect of an argument that only the real server has, in words."""
 
 
 def argument_effects(text: str) -> str:
-    """Return what an argument of real servers does to their cache, for arguments that are no options here; "" for any
-    other text."""
+    """Return what an argument that only real servers have does to their cache, "" for any other text."""
     found = [f"{engine.name}: {EFFECTS[row.effect]}" for engine in ENGINES.values()
              for row in engine.command_table.names.get(text, ())[-1:] if row.effect in EFFECTS]  # fmt: skip
     return "; ".join(found)
