@@ -98,9 +98,11 @@ def periodic_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
 
 
 def _periodic(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], at_end: bool) -> Decision:
+    """The server subtracts the whole batch from the slot's tokens, with the tokens of other slots."""
     last = ckpts[-1].n_tokens if ckpts else 0
-    due = chunk.do and not at_end and chunk.start - last >= chunk.min_step > 0
-    because = {"start": chunk.start, "last": last, "every": chunk.min_step, "at_end": at_end}
+    others = chunk.n_batch - chunk.room
+    due = chunk.do and not at_end and chunk.start - others - last >= chunk.min_step > 0
+    because = {"start": chunk.start, "others": others, "last": last, "every": chunk.min_step, "at_end": at_end}
     return Decision(last if due else None, because)
 
 

@@ -51,6 +51,7 @@ def test_a_batch_ends_at_the_breaks_of_its_build(given, cr8, cr5, cr3, cr2, cr0)
     (chunk(300), 937, (), 0, None), (chunk(300), 1000, (), None, None),
     (chunk(1, min_step=1), 9, (), 0, 0), (chunk(300), 400, (ckpt(90), ckpt(200)), 200, 200),
     (chunk(300), 400, (ckpt(90), ckpt(201)), None, None),
+    (chunk(109, room=2039), 200, (), 0, 0), (chunk(108, room=2039), 200, (), None, None),     # 9 tokens of another slot
 ])  # fmt: skip
 def test_a_periodic_checkpoint_is_due_after_min_step_tokens_but_not_at_the_end(given, stop, ckpts, cr4, cr5):
     assert [rules.periodic_cr4(given, stop, ckpts).value, rules.periodic_cr5(given, stop, ckpts).value] == [cr4, cr5]
