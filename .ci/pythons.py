@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".venv-ci"
 MINORS = (11, 12, 13, 14)                          # as the classifiers of pyproject.toml
 OLDEST = (
-    "numpy==1.26.0", "rich==13.0.0", "pytest==8.0.0", "hypothesis==6.100.0", "distributed==2024.8.0",
-    "jinja2==3.1.0", "tokenizers==0.20.0", "shtab==1.9.3", "h11==0.14.0",
+    "numpy==1.26.0", "rich==13.0.0", "markdown-it-py==2.2.0", "pytest==8.0.0", "hypothesis==6.100.0",
+    "distributed==2024.8.0", "jinja2==3.1.0", "tokenizers==0.20.0", "shtab==1.9.3", "h11==0.14.0",
 )
 OLDEST_MINORS = (11, 12)                           # NumPy 1.26 has no wheels for later ones
 UNIT = "tests/unit"

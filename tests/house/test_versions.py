@@ -31,6 +31,10 @@ def test_the_kit_and_the_fuzzer_work_without_hypothesis():
     assert "repeat      FAILED" in done.stdout and "A2/A" in done.stdout and "1 distinct failure" in done.stdout
 
 
+IMPORTED_AS = {"markdown-it-py": "markdown_it"}
+"""Packages whose modules have other names."""
+
+
 def roots(module):
     """The first names of all imports, wherever in the file."""
     for node in module.of(ast.Import):
@@ -43,7 +47,8 @@ def test_imports_match_the_requirements():
     """Unneeded libraries are not required, and needed libraries are (pytest only by the plugin)."""
     with (checks.ROOT / "pyproject.toml").open("rb") as stream:
         project = tomllib.load(stream)["project"]
-    required = {re.match(r"[\w.-]+", one)[0] for one in project["dependencies"]}
+    packages = {re.match(r"[\w.-]+", one)[0] for one in project["dependencies"]}
+    required = {IMPORTED_AS.get(name, name) for name in packages}
     extras = {re.match(r"[\w.-]+", one)[0] for some in project["optional-dependencies"].values() for one in some}
     outside = {name for module in checks.modules() for name in roots(module)}
     outside -= {*sys.stdlib_module_names, "cachesim"}

@@ -8,8 +8,10 @@ import re
 from string import Template
 from typing import Callable, Mapping, Sequence
 
+from markdown_it.tree import SyntaxTreeNode
+
 from cachesim.base.escaping import attribute, markup
-from cachesim.tools.lessons.lesson_files import Block, Lesson, LessonStep, with_steps
+from cachesim.tools.lessons.lesson_files import Block, Lesson, LessonStep, inline_nodes, with_steps
 from cachesim.tools.lessons.lesson_runs import LessonRun, lesson_runs
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.timeline import script, style, timeline
@@ -89,8 +91,16 @@ def _block(block: Block, caption: Callable[[Block], str]) -> str:
 
 def inline(text: str) -> str:
     """Return text with HTML elements for code, bold, italics and links."""
-    parts = re.split(r"(`[^`]*`)", text)
-    return "".join(_code(part[1:-1]) if part.startswith("`") else _styled(part) for part in parts)
+    return "".join(map(_inline, inline_nodes(text)))
+
+
+def _inline(node: SyntaxTreeNode) -> str:
+    if node.type == "code_inline":
+        return _code(node.content)
+    inside = "".join(map(_inline, node.children)) or markup(node.content, quotes=False)
+    if node.type == "link":
+        return _link(str(node.attrs["href"]), inside)
+    return f"<{node.tag}>{inside}</{node.tag}>" if node.type in ("strong", "em") else inside
 
 
 def _code(text: str) -> str:
@@ -99,15 +109,8 @@ def _code(text: str) -> str:
     return f"<code{flag}>{markup(text)}</code>"
 
 
-def _styled(text: str) -> str:
-    text = re.sub(r"\[([^\]]+)\]\(([^)]+)\)", _link, markup(text, quotes=False))
-    text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
-    return re.sub(r"\*(.+?)\*", r"<em>\1</em>", text)
-
-
-def _link(found: re.Match[str]) -> str:
+def _link(target: str, text: str) -> str:
     """Return a link to another site or another lesson; a link to a file beside the lessons becomes text."""
-    text, target = found[1], found[2]
     if lesson := re.fullmatch(r"(\d)-[\w-]+\.md|quiz\.md", target):
         return f'<a href="#{f"lesson-{lesson[1]}" if lesson[1] else "quiz"}">{text}</a>'
     return f'<a href="{attribute(target)}">{text}</a>' if target.startswith("https://") else text

@@ -1,8 +1,8 @@
 """Lesson files: Markdown in the corpus folder ``lessons``, ordered by number.
 
-They are parsed into blocks: headings, paragraphs, lists, tables, code, pictures and hidden answers. The parser supports
-only what the lessons use: no nested lists, and no HTML except comments and ``<details>`` around an answer. Comments are
-ignored, except those of pictures and steps:
+They are read as blocks: headings, paragraphs, lists, tables, code, pictures and hidden answers. The lessons have no
+nested lists, and no HTML except comments and ``<details>`` around an answer. Comments are ignored, except those of
+pictures and steps:
 
     <!-- picture attention, recurrent = CASE PROFILE PROFILE -->    the runs of the picture on the next line
     <!-- step attention 1: n_past = 9 -->                           an event of request 1, by its sentence
@@ -11,22 +11,24 @@ ignored, except those of pictures and steps:
 from __future__ import annotations
 
 import re
-from itertools import repeat
+from itertools import repeat, takewhile
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.scenarios.corpus import corpus_root
 
+MARKDOWN = MarkdownIt("commonmark").enable("table")
 INTRODUCTION, QUIZ = "README.md", "quiz.md"
 COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
 PICTURE = re.compile(r"<!-- picture(?: (?P<names>.+?))? = (?P<case>\S+) (?P<profiles>.+?) -->\n"
                      r"!\[[^\]]*\]\((?P<file>[\w-]+\.svg)\)")  # fmt: skip
 _STEP = re.compile(r"<!-- step (?P<run>.+?) (?P<request>\d+): (?P<says>.+?) -->")
 _FIELD = re.compile(r"<!--=.+?-->(.*?)<!--/-->", re.S)
-_HEADING = re.compile(r"(#{1,3}) (.+)")
 _PICTURE = re.compile(r"!\[(.*)\]\((.+)\)")
-_ITEM = re.compile(r"(- |\d+\. )(.+)")
 
 
 OPEN, BETWEEN, CLOSE = "\ue000\ue001\ue002"
@@ -148,57 +150,47 @@ def blocks(text: str) -> list[Block]:
     """Parse a Markdown text into blocks."""
     marked = _STEP.sub(lambda found: LessonStep(found["run"], int(found["request"]), found["says"]).marked, text)
     plain = COMMENT.sub("", _FIELD.sub(r"\1", marked))
-    return list(_read(plain.splitlines()))
+    return list(_read(SyntaxTreeNode(MARKDOWN.parse(plain)).children))
 
 
-def _read(lines: list[str]) -> Iterator[Block]:
-    while lines:
-        line = lines[0]
-        if not line.strip():
-            del lines[0]
-        elif line.startswith("```"):
-            yield Block("code", "\n".join(_until(lines, "```")), line[3:].strip())
-        elif line.startswith("    "):
-            yield Block("code", "\n".join(one[4:] for one in _paragraph(lines)))
-        elif line.startswith("<details>"):
-            yield Block("answer", inside=list(_read(_until(lines, "</details>"))))
-        elif found := _HEADING.fullmatch(line):
-            del lines[0]
-            yield Block("heading", found[2], level=len(found[1]))
-        elif found := _PICTURE.fullmatch(line):
-            del lines[0]
+def _read(nodes: Sequence[SyntaxTreeNode]) -> Iterator[Block]:
+    """Yield the blocks of a part of a Markdown text."""
+    todo = iter(nodes)
+    for node in todo:
+        if node.type == "html_block" and node.content.startswith("<details>"):
+            yield Block("answer", inside=list(_read([*takewhile(_is_inside, todo)])))
+        elif node.type == "heading":
+            yield Block("heading", _text(node), level=int(node.tag[1]))
+        elif node.type in ("fence", "code_block"):
+            yield Block("code", node.content.removesuffix("\n"), node.info)
+        elif node.type in ("bullet_list", "ordered_list"):
+            yield Block("list", rows=[[item.markup if item.markup == "-" else f"{item.info}{item.markup}", _text(item)]
+                                      for item in node.children])  # fmt: skip
+        elif node.type == "table":
+            yield Block("table", rows=[[_text(cell) for cell in row.children] for row in _table_rows(node)])
+        elif found := _PICTURE.fullmatch(_text(node)):
             yield Block("picture", found[1], found[2])
         else:
-            yield _block(_paragraph(lines))
+            yield Block("text", _text(node))
 
 
-def _until(lines: list[str], end: str) -> list[str]:
-    """Remove and return the lines between the first line and the line that begins with ``end``."""
-    stop = next((at for at, line in enumerate(lines[1:], 1) if line.startswith(end)), len(lines))
-    body = lines[1:stop]
-    del lines[: stop + 1]
-    return body
+def _is_inside(node: SyntaxTreeNode) -> bool:
+    """False for the end of an answer."""
+    return not (node.type == "html_block" and node.content.startswith("</details>"))
 
 
-def _paragraph(lines: list[str]) -> list[str]:
-    """Remove and return the lines up to an empty line or to code."""
-    stop = next((at for at, line in enumerate(lines) if not line.strip() or line.startswith("```")), len(lines))
-    body = lines[:stop]
-    del lines[:stop]
-    return body
+def _text(node: SyntaxTreeNode) -> str:
+    """Return the Markdown text inside a node as a single line."""
+    return " ".join(one.content for one in node.walk() if one.type == "inline").replace("\n", " ")
 
 
-def _block(body: list[str]) -> Block:
-    """Return a table, a list, or text."""
-    if body[0].startswith("|"):
-        rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in body]
-        return Block("table", rows=[row for at, row in enumerate(rows) if at != 1])
-    if _ITEM.fullmatch(body[0]):
-        rows = []
-        for line in body:
-            if found := _ITEM.fullmatch(line):
-                rows.append([found[1].strip(), found[2].strip()])
-            else:
-                rows[-1][1] += f" {line.strip()}"
-        return Block("list", rows=rows)
-    return Block("text", " ".join(line.strip() for line in body))
+def _table_rows(table: SyntaxTreeNode) -> Iterator[SyntaxTreeNode]:
+    """Yield the rows of a table, the heads first."""
+    for part in table.children:
+        yield from part.children
+
+
+def inline_nodes(text: str) -> Sequence[SyntaxTreeNode]:
+    """Return the parts of a text inside a block: text, code, bold, italics and links."""
+    (inline,) = SyntaxTreeNode(MARKDOWN.parseInline(text)).children
+    return inline.children

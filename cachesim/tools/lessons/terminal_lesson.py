@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
+from markdown_it.tree import SyntaxTreeNode
+
 from cachesim.base.untrusted_files import FILE, kind
-from cachesim.tools.lessons.lesson_files import Block, LessonStep, steps, with_steps
+from cachesim.tools.lessons.lesson_files import Block, LessonStep, inline_nodes, steps, with_steps
 
 WIDTH = 80
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 _RULES = {1: "=", 2: "-"}
 
 
@@ -32,8 +32,11 @@ def lines(
 
 def inline(text: str) -> str:
     """Return text without the marks of bold, italics and links; code keeps its backquotes."""
-    parts = re.split(r"(`[^`]*`)", _LINK.sub(r"\1", with_steps(text, lambda step: "")))
-    return "".join(part if part.startswith("`") else re.sub(r"(\*\*|\*)(.+?)\1", r"\2", part) for part in parts)
+    return "".join(map(_inline, inline_nodes(with_steps(text, lambda step: ""))))
+
+
+def _inline(node: SyntaxTreeNode) -> str:
+    return f"`{node.content}`" if node.type == "code_inline" else "".join(map(_inline, node.children)) or node.content
 
 
 def _lines(block: Block, folder: Path, width: int) -> list[str]:

@@ -56,6 +56,6 @@ def test_the_runs_of_a_picture_have_their_names_or_those_of_their_rule_sets():
 
 
 def test_paragraphs_lists_and_code_end_before_each_other():
-    assert blocks("a\nb\n```\nc\n```\nd\n\n- e\n  f\n- g\n\n    h\n      i\n") == [
+    assert blocks("a\nb\n```\nc\n```\nd\n\n- e\n  f\n- g\n\nh\n\n    i\n      j\n") == [
         Block("text", "a b"), Block("code", "c"), Block("text", "d"), Block("list", rows=[["-", "e f"], ["-", "g"]]),
-        Block("code", "h\n  i")]  # fmt: skip
+        Block("text", "h"), Block("code", "i\n  j")]  # fmt: skip
