@@ -18,6 +18,7 @@ _COLOUR = re.compile(
     r"(?:\x1b|\^\[|␛|\\x1b|\\u001b|\\033|\\e|#033)\[[0-9;?]{0,12}[A-Za-z]"     # escape sequences, also printed ones
     r"|\x1b\][^\x07\x1b]{0,200}\x07?|\[[0-9;]{0,12}m|\x1b"                      # titles; colours without their escape
 )
+_BOLD = re.compile(r"\*\*(\d[\d.,]{0,20})\*\*")           # a number that somebody marked in a thread
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
 _PART = re.compile(r"\b(?P<part>slot|srv|cmn|spec|que|res|ui)\s+(?P<function>(?!\d+:)[\w():~]{1,40}):\s*(?P<text>.*)",
                    re.S)  # fmt: skip
@@ -95,8 +96,9 @@ def message(line: str) -> LogMessage:
 
 
 def visible_text(line: str) -> str:
-    """Return the line without colours and control characters."""
-    return _CONTROL.sub("", _COLOUR.sub("", line).replace("\t", " ")).rstrip()
+    """Return the line without colours, control characters and marks of bold numbers."""
+    plain = _CONTROL.sub("", _COLOUR.sub("", line).replace("\t", " ")).rstrip()
+    return _BOLD.sub(r"\1", plain)
 
 
 def prefix_end(line: str) -> int:

@@ -45,7 +45,9 @@ def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
             yield Text(f"  {counted(len(groups) - CAUSES, 'more cause')} with -v", "dim")
             return
         for found in group if everything else group[:1]:
-            also = "" if everything or len(group) == 1 else f"; likewise {counted(len(group) - 1, 'request')}"
+            is_of_request = found[0]["slot"] is not None or found[0]["task"] is not None
+            others = counted(len(group) - 1, "request" if is_of_request else "more line")
+            also = "" if everything or len(group) == 1 else f"; likewise {others}"
             says = "; ".join(printable_line(said["says"]) for said in found)
             lines = _lines(sorted({line for said in found for line in said["lines"]}), everything)
             label = "Cause: " if any("lost" in said["numbers"] for said in found) else "Warning: "

@@ -400,6 +400,9 @@ def test_the_causes_of_a_request_share_a_line():
     alone = {**first, "task": 8, "says": "c"}
     assert [line.plain for line in causes([first, second, alone, {**alone, "task": 9}], False)] == [
         "Cause: slot 0, task 7: a; b, lines 1-3.", "Cause: slot 0, task 8: c, line 1; likewise 1 request."]  # fmt: skip
+    alarm = {**said, "slot": None, "task": None, "says": "w", "numbers": {"cause": "server-warning"}}
+    [line] = causes([alarm, {**alarm, "lines": [2]}], False)
+    assert line.plain.endswith("line 1; likewise 1 more line.")
 
 
 INFILL = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"

@@ -24,7 +24,7 @@ TEXT = "forcing full prompt re-processing due to lack of cache data"
     f"[33m{CORE}[0m",
     f"2026-05-20T14:18:57.123456789Z {CORE}",
     f"llama-1  | {CORE}",
-    f"> {CORE}",
+    f"> {CORE}", CORE.replace("20", "**20**"),
     f'time=2026-08-27T10:00:00.000+02:00 level=INFO source=server.go:1 msg="{CORE}"',
     json.dumps({"type": "log", "time": 843, "level": "info", "msg": CORE + "\n"}),
     json.dumps({"log": CORE + "\n", "stream": "stderr"}),
