@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Callable, Iterator, NamedTuple
 
-from tests.faults.commands import TESTS, server, session
+from tests.faults.commands import EVENTS, STARTED, TESTS, server, session
 from tests.faults.stopped import MARK
 from tests.faults.table import CASES, SEARCH, TRACES
 from tests.faults.victim import End, Victim, marked
@@ -29,7 +29,7 @@ BOUND = 2.0             # seconds in which a command ends after a signal
 AT_ONCE = 0.5           # seconds in which it ends after a second signal
 AGAIN = 0.2             # seconds between the signals
 WORKING = 0.3           # seconds of work before the first signal
-STARTED = 60.0          # seconds in which the work begins
+BEGUN = 60.0          # seconds in which the work begins
 GIVEN_UP = 30.0         # seconds after which a command is killed
 SILENT, ALIVE = "SILENT", "ALIVE"        # words that stand for the URL of a server that never answers, or that does
 
@@ -72,6 +72,12 @@ def log_lines(folder: Path) -> Path:
     """Return a log that takes long to read."""
     text = (TESTS / "unit/tools/server_logs/verbosity_4.log").read_text()
     (file := folder / "long.log").write_text(text * 400)
+    return file
+
+
+def long_events(folder: Path) -> Path:
+    """Return KV events that take long to read."""
+    (file := folder / "events.jsonl").write_text((EVENTS / "unnumbered.jsonl").read_text() * 2_000)
     return file
 
 
@@ -124,10 +130,15 @@ LONG: dict[str, LongCommand] = {
     "run": LongCommand(words("run", *CASES * 20, "-j", 1, "--json"), JUDGED, keeps=True),
     "run -j 2": LongCommand(words("run", *CASES * 20, "-j", 2, "--provenance", "--json"),
                             "cachesim.base.pool:Pool._take", keeps=True),
+    "run --replicas": LongCommand(words("run", LONG_LINE, "-p", "vllm", "--replicas", 3, "--json", *MORE),
+                                  "cachesim.tools.run.replicas.fleet:run_fleet"),
+    "run --kv-events": LongCommand(words("run", LONG_LINE, "-p", "vllm", "--model", "A", "--kv-events", "a.jsonl",
+                                         *MORE), JUDGED),
     "run (one case)": LongCommand(words("run", LONG_LINE, "--exact", "--json", *MORE), JUDGED),
     "why": LongCommand(words("why", LONG_LINE, 15, *MORE), JUDGED),
     "advise": LongCommand(words("advise", MANY_REQUESTS, "--seconds", 60, "--json"),
                           "cachesim.tools.advise.search:AdviceSearch.attempt", keeps=True),
+    "advise --server": LongCommand(words("advise", "--server", STARTED), JUDGED),
     "advise (one run)": LongCommand(words("advise", LONG_LINE, "--json", *MORE), JUDGED),
     "diff": LongCommand(words("diff", LONG_LINE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587",
                               *MORE), JUDGED),
@@ -150,10 +161,19 @@ LONG: dict[str, LongCommand] = {
     "workload -j 2": LongCommand(
         lambda at: ("workload", long_session(at), session(at), "-j", 2, "--json", "--out", "lines"),
         "cachesim.base.pool:Pool._start", keeps=True, file="lines"),
+    "workload --curve": LongCommand(lambda at: ("workload", long_session(at), "--curve", "parallel=1,2,3", "--json"),
+                                    "cachesim.tools.workload.cell_jobs:line_of"),
+    "workload --replicas": LongCommand(lambda at: ("workload", long_session(at), "--replicas", 2, "--json"),
+                                       "cachesim.tools.run.replicas.fleet:run_fleet"),
+    "memory --workload": LongCommand(lambda at: ("memory", "qwen3-next", "--memory", "80GiB", "--workload",
+                                                 long_session(at)),
+                                     "cachesim.tools.memory.workload_cost:workload_cost"),
     "replay": LongCommand(words("replay", *TRACES * 20, "-j", 1, "--json"), "cachesim.tools.replay.command:replay_file",
                           keeps=True),
     "import (log)": LongCommand(lambda at: ("import", log_lines(at), "--limit", "log-requests=100000"),
                                 "cachesim.tools.server_logs.import_log:read_session"),
+    "import (events)": LongCommand(lambda at: ("import", long_events(at)),
+                                   "cachesim.tools.server_logs.kv_events.command:read_messages"),
     "import (bodies)": LongCommand(lambda at: ("import", growing_bodies(at), "--limit", "bodies=1000"),
                                    "cachesim.tools.request_bodies.import_bodies:read_bodies"),
     "import (template)": LongCommand(slow_template, FORKED),
@@ -211,7 +231,7 @@ def measure(row: LongCommand, number: int, is_again: bool = False) -> Ending:
             module = ("tests.faults.stopped", row.at, "main", 0)
             env = {"PYTHONPATH": str(TESTS.parent), MARK: str(mark)}
             victim = Victim(*argv, module=module, cwd=inside, env=env)
-            wait(victim, mark.exists, STARTED)
+            wait(victim, mark.exists, BEGUN)
             time.sleep(WORKING)
             if victim.process.poll() is not None:
                 return Ending(None, victim.end().code, [])
