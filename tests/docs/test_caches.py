@@ -18,12 +18,13 @@ from cachesim.model.forward import make_model
 from cachesim.model.hash_mixing import layer_keys, powers
 from cachesim.model.rope import turns
 from cachesim.replay.recorded_requests import tokenize
+from cachesim.tools.watch.log_rows import LogRows
 
 PACKAGE = Path(cachesim.__file__).parent
 ROW = re.compile(r"^\| `(?P<name>[\w.]+)` \| [^|]+ \| (?P<most>[^|]+) \| (?P<bytes>[^|]+) \|$", re.M)
 ROWS = {row["name"]: row for row in ROW.finditer((PACKAGE / "pages/limits.md").read_text("utf-8"))}
 OBJECTS = {"engines.shared.vocab.GrowingHash", "judging.compare_answer.ColdRunCache",
-           "tools.watch.recent_bodies.RecentBodies", "tools.watch.report._rows"}
+           "tools.watch.log_rows._head", "tools.watch.recent_bodies.RecentBodies", "tools.watch.report._rows"}
 """Caches of an object that lives as long as a command."""
 CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
 
@@ -109,6 +110,13 @@ def test_every_cache_of_bounded_length_has_its_maximum_in_the_table():
                     assert most == f"{int(left) << int(shift or 0):,}"
 
 
+def unknown_log():
+    """Return the reader of a log of long lines that no server prints."""
+    rows = LogRows()
+    list(rows.read(f"{number} " + "\u2026" * 65_000 for number in range(600)))
+    return rows
+
+
 FILLED = {
     "model.forward._models": lambda: [make_model("GGGA" * 16, exact=True, seed=seed) for seed in range(80)],
     "model.hash_mixing._powers": lambda: [powers(1 << size) for size in range(21)],
@@ -117,6 +125,7 @@ FILLED = {
     "replay.recorded_requests._remembered": lambda: [tokenize(f"{number:03}" + "a" * size)
                                                      for size in (1000, 100_000)
                                                      for number in range(300 if size == 1000 else 2)],
+    "tools.watch.log_rows._head": unknown_log,
 }  # fmt: skip
 
 
@@ -130,9 +139,10 @@ def test_a_full_cache_keeps_its_maximum(name):
     gc.collect()
     tracemalloc.start()
     try:
-        FILLED[name]()
+        filled = FILLED[name]()
         gc.collect()
         held = tracemalloc.get_traced_memory()[0]
+        del filled
     finally:
         tracemalloc.stop()
     assert most / 10 <= held <= most

@@ -38,6 +38,7 @@ OWNED = (
 FORMS = {"curl": "sh", "script": "sh", "pytest": "py", "llama-server-test": "py", "issue": "md", "toml": "toml"}
 WEIGHTS = (5, 1, 3, 3, 2, 3)
 MADE = ("out.*",)
+PACKAGES = ("torch", "vllm")         # packages that exported tests import, and that need not be installed
 STUBS = """curl() { echo 200; }; jq() { echo null; }; sleep() { :; }; PYTHON=cat; . ./out.sh"""
 """Shell functions instead of the programs that ask a server; ``PYTHON=cat`` prints the program of a script."""
 
@@ -139,9 +140,19 @@ def _python(text):
     if isinstance(tree.body[-1], ast.Expr):
         del tree.body[-1]
     sys.modules["utils"] = _Stub("utils")
+    for name in _packages(tree):
+        sys.modules[name] = _Package(name)
     module = ModuleType("exported")
     sys.modules["exported"] = module
     exec(compile(tree, "out.py", "exec"), vars(module))
+
+
+def _packages(tree):
+    """Return the modules of PACKAGES that a program imports, and the packages around them."""
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
+    parts = [name.split(".") for name in sorted(names)]
+    return {".".join(path[:size]) for path in parts if path[0] in PACKAGES for size in range(1, len(path) + 1)}
 
 
 def _opens(node):
@@ -154,6 +165,17 @@ class _Stub(ModuleType):
 
     __all__ = ("ServerProcess", "ServerPreset")
     ServerProcess = ServerPreset = object
+
+
+class _Package(ModuleType):
+    """Stand-in for a module of PACKAGES, with every name."""
+
+    __path__ = ()
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return object
 
 
 class _Tags(HTMLParser):

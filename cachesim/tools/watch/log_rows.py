@@ -33,6 +33,8 @@ from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE
 Row = dict[str, Any]
 EXCERPT = 1_200              # latest recognised lines of a run that conclusions are drawn from
 LATE = 12                    # lines after which a finished request gets no more lines
+HEAD_LINES = 25 * HEAD       # latest lines that are kept before the engine is known
+HEAD_SIZE = 1 << 24          # characters of these lines, at most
 RUNS, SOURCES = 8, 64        # latest server runs, and latest sources of lines, that are kept
 WAITING = 64                 # requests without a row, at most
 
@@ -62,7 +64,8 @@ class LogRows:
     def __init__(self) -> None:
         self.lines = 0
         self.engine = ""
-        self._head: deque[str] = deque(maxlen=HEAD * 25)                     # lines before the engine is known
+        self._head: deque[str] = deque()                                     # latest lines before the engine is known
+        self._head_size = 0                                                  # characters of these lines
         self._grammar = LogGrammar()
         self._listed = ListedLines(self._grammar)
         self._reader: LogicalLineReader | None = None
@@ -77,7 +80,7 @@ class LogRows:
                 if not self._listed.is_listed(self.lines, line):
                     yield from self._read(self._reader, self.lines, line)
                 continue
-            self._head.append(line)
+            self._keep(line)
             if any(one.read.line.ev in ENDS for one in recognise(line)[:1]):       # enough lines to tell the engine
                 yield from self._begin()
 
@@ -116,6 +119,13 @@ class LogRows:
         part = f"The last {len(session.read_lines):,} known lines of the log:" if run.is_cut else ""
         says = [headline(statements).plain, *(line.says for line in facts_first(statements))]
         return [part, *says] if part else says
+
+    def _keep(self, line: str) -> None:
+        """Keep a line until the engine is known."""
+        self._head.append(line)
+        self._head_size += len(line)
+        while len(self._head) > HEAD_LINES or self._head_size > HEAD_SIZE:
+            self._head_size -= len(self._head.popleft())
 
     def _begin(self) -> Iterator[Row]:
         """Find the engine of the lines so far, and read them."""
