@@ -6,7 +6,9 @@ A total quotes the lines that prove it. It holds for the lines in the log alone,
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence, TypeGuard
+
+LARGEST = 1 << 53            # larger numbers, infinity among them, are damaged: no server counts so far
 
 
 def nameless(lost: str, flag: str) -> str:
@@ -66,8 +68,13 @@ class Series(NamedTuple):
 def series(lines: Sequence[LoggedNumbers], name: str) -> Iterator[Series]:
     """Yield the values of a number in these lines, nothing without a value."""
     pairs = [(line.line, line.numbers.get(name)) for line in lines]
-    if found := [(line, value) for line, value in pairs if isinstance(value, int | float) and value is not True]:
+    if found := [(line, value) for line, value in pairs if is_number(value)]:
         yield Series(*zip(*found, strict=True))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """True for a number that a server may have counted."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def share(part: float, whole: float) -> str:
@@ -121,7 +128,8 @@ def caching_off(lines: Sequence[LoggedNumbers], what: str) -> Iterator[LogTotal]
 def replies(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield the reused share of the prompts of logged replies."""
     pairs = [(line.line, line.numbers["cache_n"], line.numbers["n_tokens"]) for line in lines
-             if isinstance(line.numbers["n_tokens"], int) and isinstance(line.numbers["cache_n"], int)]  # fmt: skip
+             if all(isinstance(line.numbers[name], int) and is_number(line.numbers[name])
+                    for name in ("cache_n", "n_tokens"))]  # fmt: skip
     cached, tokens = sum(pair[1] for pair in pairs), sum(pair[2] for pair in pairs)
     if tokens:
         yield LogTotal(tuple(pair[0] for pair in pairs), {"cache_n": cached, "n_tokens": tokens}, f"replies: "

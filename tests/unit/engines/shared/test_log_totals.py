@@ -33,7 +33,8 @@ def test_values_of_a_number(values, ends, percent, growth):
 
 
 def test_only_numbers_are_values():
-    lines = [line(1, x=0), line(2, x=True), line(3, x="4"), line(4), line(5, x=1.5)]
+    damaged = [line(6, x=float("inf")), line(7, x=float("nan")), line(8, x=10**400)]
+    lines = [line(1, x=0), line(2, x=True), line(3, x="4"), line(4), line(5, x=1.5), *damaged]
     assert [*series(lines, "x")] == [Series((1, 5), (0, 1.5))] and [*series(lines, "y")] == []
     assert of_kind([line(1, "a"), line(2, "b"), line(3, "c")], "a", "c") == [line(1, "a"), line(3, "c")]
 
