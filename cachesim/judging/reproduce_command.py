@@ -40,7 +40,7 @@ def flags_data(profile: str, given: Mapping[str, Option], assumed: AssumedSizes 
     own, now = in_force({}, profile), in_force(given, profile)
     replaced = engine.replaced(rules_of(profile), given)
     words = dict(manual.open_words)
-    if manual.context is not None:
+    if manual.context is not None and now[manual.context.trained]:
         words[manual.context.name] = str(now[manual.context.trained])
     return {
         "default": [flag_text(flag, now[flag.name], words) for flag in manual.flags

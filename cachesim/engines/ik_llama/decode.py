@@ -18,6 +18,7 @@ from cachesim.engines.rule import rule_id
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.model.spec import TRAINED_ON
 
 MIXED = "qwen3next mixed-sequence batch contains repeated seq_id values; falling back to single-token chunking"
 SMALLER = ("failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the "
@@ -163,7 +164,7 @@ def _most(task: Task, trained_on: int) -> int:
     Source: ik_llama.cpp examples/server/server-context.cpp process_token "n_ctx_train" (8337e4cd3).
     """
     n_predict = task.request.n_predict
-    return n_predict if n_predict >= 0 else max(1, trained_on - len(task.request.prompt))
+    return n_predict if n_predict >= 0 else max(1, (trained_on or TRAINED_ON) - len(task.request.prompt))
 
 
 def finish(srv: Core, slot: Slot, task: Task) -> None:

@@ -20,7 +20,6 @@ from cachesim.engines.shared.command_line import (
 )
 from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
-from cachesim.model.spec import TRAINED_ON
 
 
 def _read_drafter(text: str) -> Mapping[str, Option]:
@@ -120,8 +119,9 @@ class Options:
         help="Not a server flag: drafts (MTP) are wrong if the draft context makes them for another position or "
              "reads rows of later states.")
     n_ctx_train: int = flag(
-        TRAINED_ON, fact=True, least=1, tokens=True, write=write_context,
-        help="Context that the model was trained on [tokens]: that of a server without --ctx-size.")
+        0, fact=True, least=1, open=0, tokens=True, write=write_context,
+        help="Context that the model was trained on [tokens]: that of a server without --ctx-size. 0 = not known: "
+             "131072, as in the recorded models.")
 
 
 FLAGS = flags_of(Options)

@@ -12,6 +12,7 @@ from cachesim.engines.ik_llama.flags import Options
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.shared.vocab import THINK
+from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
 LEAST_BATCH = 16            # GGML_KQ_MASK_PAD: a smaller n_batch is raised to this
@@ -48,7 +49,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     projector = opts.mmproj if rules.most_images else ""
     drafts: str = rules.media.drafts(opts.spec_type, bool(projector)).value
     can_shift = not kind.states and not kind.private
-    n_ctx = -(-(opts.ctx_size or opts.n_ctx_train) // pad) * pad
+    n_ctx = -(-(opts.ctx_size or opts.n_ctx_train or TRAINED_ON) // pad) * pad
     n_batch = max(LEAST_BATCH, min(n_ctx, opts.batch_size))
     return Settings(
         flags=opts, n_slots=opts.parallel, n_ctx=n_ctx, pad=pad, n_ctx_slot=n_ctx // opts.parallel, n_batch=n_batch,

@@ -23,7 +23,6 @@ from cachesim.engines.shared.command_line import (
 )
 from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
-from cachesim.model.spec import TRAINED_ON
 
 POOLINGS = ("mean", "last", "rank")
 NGRAM_TYPES = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
@@ -248,8 +247,9 @@ class Options:
         help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
     )
     n_ctx_train: int = flag(
-        TRAINED_ON, fact=True, least=1, tokens=True, write=write_context,
-        help="Context that the model was trained on [tokens]: that of a server without --ctx-size from b7407 on.",
+        0, fact=True, least=1, open=0, tokens=True, write=write_context,
+        help="Context that the model was trained on [tokens]: that of a server without --ctx-size from b7407 on, and "
+             "the most that a slot has. 0 = not known: 131072, as in the recorded models, without --ctx-size.",
     )
     pooling: str = flag(
         "mean", "--pooling", fact=True, choices=POOLINGS, write=_write_pooling, governs="LC-TASK",

@@ -168,7 +168,7 @@ def contexts(ask: MemoryQuestion) -> list[SizedContext]:
     opts = Options(**{row.name: options[row.name] for row in fields(Options)})
     if not (opts.ctx_size or opts.kv_unified_per_slot):
         opts = replace(opts, ctx_size=context_of(ask))
-    opts = replace(opts, n_ctx_train=ask.model.context or opts.n_ctx_train)
+    opts = replace(opts, n_ctx_train=ask.model.context)
     kind = model_kind(short_notation(ask.model))
     fixed = settings(replace(opts, model_draft="A"), kind, rules)
     types = options["cache_type_k"], options["cache_type_v"]

@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind
 from cachesim.engines.llama_cpp.memory.newest_layout import SIMULATED_SINCE
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import Adapter, read_adapters
+from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
 MAX_SLOTS = 64
@@ -59,7 +60,7 @@ def can_roll_back(kind: ModelKind) -> bool:
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
     """Return the context of all slots together and of a sequence [tokens]."""
     pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
-    n_ctx = pad(pool or opts.n_ctx_train, rules.ctx_pad)
+    n_ctx = pad(pool or opts.n_ctx_train or TRAINED_ON, rules.ctx_pad)
     n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
     return n_ctx_seq if unified else n_ctx_seq * n_slots, n_ctx_seq
 

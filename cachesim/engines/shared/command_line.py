@@ -10,7 +10,6 @@ from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.model.spec import TRAINED_ON
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 _SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")
@@ -116,8 +115,8 @@ def _words(flag: Flag, value: Option) -> Sequence[str]:
 
 def write_context(options: Mapping[str, Option]) -> list[str]:
     """Return the arguments with which another model gets the context of the model that a scenario names."""
-    trained = options.get("n_ctx_train", TRAINED_ON)
-    return [] if options.get("ctx_size") or trained == TRAINED_ON else ["-c", str(trained)]
+    trained = options.get("n_ctx_train", 0)
+    return ["-c", str(trained)] if trained and not options.get("ctx_size") else []
 
 
 def unwritten(options: Mapping[str, Option]) -> list[str]:

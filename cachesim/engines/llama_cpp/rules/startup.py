@@ -48,8 +48,9 @@ def slots_open_at_one(parallel: int, unified: bool, has_draft_model: bool) -> De
       llama_cpp(CONTEXT, "get_slot_n_ctx, later n_ctx_slot", "3f545be"), since="#16736 (b6925)")
 def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ctx_train: int) -> Decision:
     """Return n_ctx of a slot: that of a sequence; with a unified KV cache the whole context. At most the context that
-    the model was trained on; no flag caps it."""
-    return Decision(min(n_ctx_seq, n_ctx_train), {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
+    the model was trained on, 0 = not known; no flag caps it."""
+    capped = min(n_ctx_seq, n_ctx_train) if n_ctx_train else n_ctx_seq
+    return Decision(capped, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
 
 # [Gone in llama_cpp@b6998]
@@ -65,8 +66,8 @@ def slot_ctx_capped(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_c
     """Return n_ctx of a slot: as WHOLE, but at most ``--kv-unified-per-slot`` if given, even without a unified KV
     cache."""
     because = {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots, "per_slot": per_slot}
-    capped = min(n_ctx_seq, per_slot) if per_slot > 0 else n_ctx_seq
-    return Decision(min(capped, n_ctx_train), because)
+    limits = (limit for limit in (per_slot, n_ctx_train) if limit > 0)
+    return Decision(min([n_ctx_seq, *limits]), because)
 
 
 @rule("LC-CTX-POOL.GIVEN", Role.SETUP, llama_cpp(SERVER, "llama_server", "3f545be"), until="#24124 (b10809)")

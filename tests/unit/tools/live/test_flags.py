@@ -27,7 +27,7 @@ def test_llama_server(given):
     plain = {"swa_full": False, "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "", "pooling": "mean",
              "kv_unified_per_slot": 0, "cache_prompt": True, "lora_scaled": "", "mmproj": "",
              "lora_init_without_apply": False, "cache_type_k": "f16", "cache_type_v": "f16",
-             "n_ctx_train": 131072, **LEFT_OPEN}
+             "n_ctx_train": 0, **LEFT_OPEN}
     assert unsaid == {name: plain[name] for name in unsaid}
 
 
