@@ -257,7 +257,7 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_own_blocks else note, own)
 
 
-def layers_named(text: str, engine: str, files: bool = False) -> str:
+def layers_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) -> str:
     """Return the model that a text names without sizes, which a draft model does not declare. Raise BadInput."""
     return split_sizes(model_named(text, engine, files).model)[0]
 

@@ -193,7 +193,7 @@ def test_options_of_another_engine_are_left_out_with_a_note(capsys):
 
 def test_a_line_takes_what_the_command_line_takes(capsys):
     run = cachesim.run("S40.A60/S.A", "llama_cpp@b11549", model="qwen3-next", server={"parallel": 2})
-    assert (run.scenario.model, run.scenario.server["parallel"]) == ("GGGA", 2)
+    assert (run.scenario.model, run.scenario.server["parallel"]) == ("GGGA@24576/26345472", 2)
     assert "qwen3-next is GGGA" in capsys.readouterr().err
     pasted = cachesim.run("S40.A60/S.A", server="vllm serve x --block-size 32", model="A")
     assert pasted.profile.startswith("vllm@") and [row["cache_n"] for row in pasted.table] == [0, 96]

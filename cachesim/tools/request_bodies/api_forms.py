@@ -33,9 +33,10 @@ from cachesim.tools.request_bodies.message_content import (
 from cachesim.tools.request_bodies.message_fields import block_fields, fields_text
 from cachesim.tools.request_bodies.ollama_bodies import (
     FORMS,
+    chat_body,
     counts_whole_prompt,
+    generate_body,
     is_ollama,
-    ollama_body,
     ollama_parameters,
 )
 from cachesim.tools.request_bodies.reported_counts import NO_COUNTS, counts_of_answer
@@ -68,7 +69,7 @@ def _read(found: FoundBody) -> list[Body]:
     key = prompt_key(value)
     is_readable = key == "messages" or (key == "prompt" and isinstance(value["prompt"], str))
     if is_readable and is_ollama(value, found.url):
-        read = [ollama_body(value)]
+        read = [chat_body(value) if key == "messages" else generate_body(value)]
     elif key == "messages":
         read = [_anthropic(value) if _is_anthropic(found) else _chat(value)]
     elif key == "input" or "prompt" not in value:

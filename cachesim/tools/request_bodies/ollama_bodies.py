@@ -65,10 +65,8 @@ def _is_ollama_message(message: Mapping[str, Any]) -> bool:
     return is_text and (has_objects or not _OF_MESSAGE.isdisjoint(message))
 
 
-def ollama_body(body: Mapping[str, Any]) -> Body:
-    """Return a body of Ollama's API with the messages and tools that its template receives."""
-    if "messages" not in body:
-        return _generate_body(body)
+def chat_body(body: Mapping[str, Any]) -> Body:
+    """Return a body of ``/api/chat`` with the messages and tools that its template receives."""
     messages = [_message(message) for message in body["messages"]]
     given = body.get("tools")
     tools = given if isinstance(given, list) else []
@@ -146,7 +144,7 @@ def _refusal(messages: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-def _generate_body(body: Mapping[str, Any]) -> Body:
+def generate_body(body: Mapping[str, Any]) -> Body:
     """Return a body of ``/api/generate``: ``context``, the system text, then the prompt. A raw prompt has neither a
     template nor a system text; one with a suffix has no system text. The tokens of a context are characters of a text,
     because its text is not known."""

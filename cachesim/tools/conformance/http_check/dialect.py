@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput, cut
 from cachesim.engines.shared.known_models import OLDER, find
 from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import parse
-from cachesim.scenarios.option_checks import model_named
+from cachesim.scenarios.option_checks import layers_named
 from cachesim.tools.conformance.client_history import FEWEST
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.adapters import Adapter, native_adapters, served_adapters
@@ -264,7 +264,7 @@ def layers_choose_rows(model: str) -> bool:
     or a file. Raise BadInput for an unknown one."""
     if find(model):
         return chooses_rows(model)
-    layers = model_named(model, files=True).model
+    layers = layers_named(model, files=True)
     return any(KINDS[layer.kind].newest for layer in parse(layers.rpartition("-")[2]).layers)
 
 
