@@ -170,10 +170,12 @@ class RequestSize(NamedTuple):
 
 
 class AssumedSizes(NamedTuple):
-    """Sizes of a pool that are assumed. ``cap``: the memory that limits them, "" = they hold all requests."""
+    """Sizes of a pool that are assumed. ``cap``: the memory that limits them, "" = they hold all requests; ``notes``:
+    lines on an unknown size that decides the outcome."""
 
     options: Mapping[str, Option]
     cap: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class AssumedPool(NamedTuple):

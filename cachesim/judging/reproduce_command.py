@@ -32,9 +32,9 @@ Data = dict[str, Any]
 
 def flags_data(profile: str, given: Mapping[str, Option], assumed: AssumedSizes = NOTHING) -> Data:
     """Return the flags of a server. ``default``: the flags that every report names, as far as they have the default of
-    this version; ``set``: all other flags; ``derived``: lines on what the server derives from them; ``assumed``: sizes
-    of the pool that are not given; ``assumed_cap``: the memory that limits these. Raise BadInput for an unknown
-    profile."""
+    this version; ``set``: all other flags; ``derived``: lines on what the server derives from them, or from a size that
+    is not known; ``assumed``: sizes of the pool that are not given; ``assumed_cap``: the memory that limits these.
+    Raise BadInput for an unknown profile."""
     engine = engine_of(profile)
     manual = engine.manual
     own, now = in_force({}, profile), in_force(given, profile)
@@ -48,7 +48,7 @@ def flags_data(profile: str, given: Mapping[str, Option], assumed: AssumedSizes 
                     and not (flag.resolved and flag.name not in given) and flag.name not in replaced],
         "set": [flag_text(flag, now[flag.name], words) for flag in manual.flags
                 if now[flag.name] != own[flag.name]],
-        "derived": [*engine.derived(rules_of(profile), given)],
+        "derived": [*engine.derived(rules_of(profile), given), *assumed.notes],
         "assumed": _texts(assumed.options, manual),
         "assumed_cap": assumed.cap,
     }  # fmt: skip

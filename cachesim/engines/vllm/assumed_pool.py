@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import AssumedPool, AssumedSizes, RequestSize
 from cachesim.engines.shared.size_formulas import split_sizes
-from cachesim.engines.vllm.flags import Options, options
-from cachesim.engines.vllm.kv_cache_planning import groups_by_kind
+from cachesim.engines.vllm.flags import FITTING, Options, options
+from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config, groups_by_kind
 from cachesim.engines.vllm.page_sizes import compressed_groups, real_groups
 from cachesim.model import parse
 
@@ -27,7 +28,9 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
 
     opts = options(given)
     is_determined = opts.kv_cache_size_tokens or (opts.kv_cache_memory_bytes and sized_model(opts) is not None)
-    if "num_gpu_blocks" in given or is_determined:
+    if "num_gpu_blocks" in given:
+        return AssumedSizes({}, notes=_unknown_length(model, given, requests))
+    if is_determined:
         return AssumedSizes({})
     block = smallest_block(opts)
     ahead = 2 * opts.num_speculative_tokens
@@ -39,6 +42,32 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
     if most and blocks > most:
         return AssumedSizes({"num_gpu_blocks": max(2, most)}, device_share(opts))
     return AssumedSizes({"num_gpu_blocks": blocks})
+
+
+def _unknown_length(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -> tuple[str, ...]:
+    """Return a line if max_model_len is not known and the given blocks do not hold the longest request. Raise
+    BadInput."""
+    from cachesim.engines.vllm.history import LINE
+    from cachesim.engines.vllm.profiles import PROFILES
+    from cachesim.engines.vllm.start_options import own_length, resolved
+
+    opts = options(given)
+    longest = max((request.prompt + request.answer for request in requests), default=0)
+    each = -(-longest // smallest_block(opts)) + SPARE + 2 * opts.num_speculative_tokens
+    surely_fits = _groups(model, opts) * each < opts.num_gpu_blocks
+    if surely_fits or opts.max_model_len or own_length(opts):
+        return ()
+    rules = PROFILES[LINE[-1]]
+    spec = parse(split_sizes(model)[0])
+    try:
+        started = resolved(rules, spec, {**given, "max_model_len": FITTING})
+        most = get_kv_cache_config(rules, options(started), spec).max_model_len
+    except BadInput:                    # options that the newest release refuses
+        return ()
+    if longest <= most:
+        return ()
+    return (f"max_model_len is not known: the pool holds a request of at most {most} tokens. The real server refuses "
+            "or cuts a longer one, or does not start (--max-model-len).",)
 
 
 def smallest_block(opts: Options) -> int:

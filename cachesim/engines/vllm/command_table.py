@@ -23,7 +23,7 @@ from cachesim.engines.shared.command_table import (
     release_names,
     table_rows,
 )
-from cachesim.engines.vllm.flags import FLOAT32
+from cachesim.engines.vllm.flags import FITTING, FLOAT32
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
@@ -458,9 +458,9 @@ CHUNKS = "the number of chunks in CPU memory depends on the size of a block"
 
 
 def read_max_model_len(text: str) -> ParsedArgument:
-    """Read ``8192``, ``32k``, ``auto`` or -1: the server then chooses."""
+    """Read ``8192``, ``32k``, ``auto`` or -1: the server then takes as many as its pool holds."""
     if text in ("auto", "-1"):
-        return ParsedArgument({"max_model_len": 0})
+        return ParsedArgument({"max_model_len": FITTING})
     return ParsedArgument({"max_model_len": read_human_integer(text)})
 
 

@@ -75,7 +75,7 @@ def _check_start(rules: RuleSet, model: str, given: Mapping[str, Any]) -> None:
     most = found["num_gpu_blocks"] if "num_gpu_blocks" in found else most_blocks(rules, opts)
     if most:
         opts = replace(opts, num_gpu_blocks=most)
-        check_enough_kv_cache_memory(opts, get_kv_cache_config(rules, opts, spec))
+        check_enough_kv_cache_memory(rules, opts, get_kv_cache_config(rules, opts, spec))
 
 
 PACKAGE = __name__.rpartition(".")[0]

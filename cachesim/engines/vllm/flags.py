@@ -18,6 +18,7 @@ from cachesim.engines.vllm.rules.start import ALIGN, EVERY, NGRAM, NONE
 
 METHODS = ("", NGRAM, "draft_model", *EAGLE)
 AUTO = "auto"
+FITTING = -1               # max_model_len: the most tokens of a request that the pool holds
 FLOAT32 = "float32"
 BYTES = {AUTO: F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 """Type of the rows -> bytes of a number."""
@@ -53,9 +54,9 @@ class Options:
         help="Size of the pool as the server's log states it (GPU KV cache size), from which its blocks follow; 0 = "
              "not given.")
     max_model_len: int = flag(
-        0, "--max-model-len", open=0, tokens=True, resolved=True, governs="VL-SIZE-ADMISSION-CAP",
-        help="Maximum tokens of a request; 0 = as many as the pool has room for. By default the length of the real "
-             "model, if it is known.")
+        0, "--max-model-len", open=0, least=FITTING, tokens=True, resolved=True, governs="VL-SIZE-ADMISSION-CAP",
+        help="Maximum tokens of a request; -1 = as many as the pool holds (auto), 0 = not known: no request is "
+             "refused. By default the length of the real model, if it is known.")
     allow_long_max_model_len: bool = flag(
         False, fact=True,
         help="The server starts with a maximum above the model's own length (VLLM_ALLOW_LONG_MAX_MODEL_LEN), or other "

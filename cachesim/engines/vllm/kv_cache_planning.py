@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Sequence
 
 from cachesim.base.errors import BadInput, NotInBuild, quoted
-from cachesim.engines.vllm.flags import Options
+from cachesim.engines.vllm.flags import FITTING, Options
 from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCacheGroupSpec
 from cachesim.engines.vllm.layer_groups import LayerGroups, group_size
 from cachesim.engines.vllm.page_sizes import LayerBlocks, compressed_groups, layer_blocks, real_groups
@@ -24,6 +24,7 @@ from cachesim.model import Spec
 if TYPE_CHECKING:
     from cachesim.engines.vllm.profiles import Rules
 
+UNLIMITED = 1 << 30           # length of the longest request [tokens] if that of the model is not known
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
 _WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,8})(e?)")
 
@@ -100,7 +101,7 @@ def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfi
     stated = _groups(rules, opts, spec, eagle=ahead > 0 and not opts.disable_eagle_block_drop)
     groups = [group if group.kind == "mamba" else group._replace(block_size=group.block_size * ranks)
               for group in stated]  # fmt: skip
-    max_model_len = opts.max_model_len or longest(opts, groups)
+    max_model_len = maximum_length(rules, opts, groups)
     if not (opts.kv_groups or opts.enable_prefix_caching):
         groups, stated = (_endless(of, max_model_len) for of in (groups, stated))
     step = rules.scheduler_block([group.block_size for group in groups])
@@ -200,26 +201,26 @@ def max_in_flight_tokens(opts: Options) -> int:
     return opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
 
 
-def check_enough_kv_cache_memory(opts: Options, config: KVCacheConfig) -> None:
+def check_enough_kv_cache_memory(rules: Rules, opts: Options, config: KVCacheConfig) -> None:
     """Raise BadInput if a maximum length is given and the pool, beside the null block, does not hold a request of it:
     the server does not start then, although its scheduler would run."""
-    if not opts.max_model_len:
+    if opts.max_model_len <= 0:
         return
-    needed = blocks_of_longest(opts, config)
+    needed = blocks_of_longest(rules, opts, config.kv_cache_groups, config.max_model_len)
     if needed >= opts.num_gpu_blocks:
         raise BadInput(f"the server does not start: a request of max_model_len, {config.max_model_len} tokens, needs "
                        f"{needed} blocks, and {opts.num_gpu_blocks - 1} are usable",
                        hint="a larger pool, or max_model_len")  # fmt: skip
 
 
-def blocks_of_longest(opts: Options, config: KVCacheConfig) -> int:
+def blocks_of_longest(rules: Rules, opts: Options, groups: Sequence[KVCacheGroupSpec], max_model_len: int) -> int:
     """Return the blocks of a request of the maximum length, as the server counts them at its start."""
     needed = 0
-    for group in config.kv_cache_groups:
+    for group in groups:
         if group.kind == "mamba":
             needed += states_of_request(opts)
         else:
-            needed += group.max_admission_blocks_per_request or -(-config.max_model_len // group.block_size)
+            needed += _admission_cap(rules, opts, group, max_model_len) or -(-max_model_len // group.block_size)
     return needed
 
 
@@ -258,19 +259,17 @@ def _check_offloaded_sizes(opts: Options, groups: list[KVCacheGroupSpec], unit: 
         raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of the chunks in CPU memory")
 
 
-def longest(opts: Options, groups: Sequence[KVCacheGroupSpec]) -> int:
-    """Return the most tokens that fit into all groups beside the null block and the states. Raise BadInput if no
-    request fits."""
-    sizes = [group.block_size for group in groups if group.kind != "mamba"]
-    states = (len(groups) - len(sizes)) * (3 + opts.num_speculative_tokens)
-    room = opts.num_gpu_blocks - 1 - states
-    if room < max(1, len(sizes)):
+def maximum_length(rules: Rules, opts: Options, groups: Sequence[KVCacheGroupSpec]) -> int:
+    """Return the given maximum length of a request [tokens]; ``UNLIMITED`` if it is not known; the longest that the
+    pool holds if the server chooses it. Raise BadInput if the pool does not hold a request of any length."""
+    if opts.max_model_len > 0:
+        return opts.max_model_len
+    usable = opts.num_gpu_blocks - 1
+    if blocks_of_longest(rules, opts, groups, 1) > usable:
         raise BadInput(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
-    if not sizes:
-        return 1 << 20
-    unit = min(sizes)
-    fits = bisect_right(range(room + 1), room, key=lambda n: sum(-(-n * unit // size) for size in sizes))
-    return (fits - 1) * unit
+    if opts.max_model_len != FITTING:
+        return UNLIMITED
+    return bisect_right(range(UNLIMITED), usable, key=lambda n: blocks_of_longest(rules, opts, groups, n)) - 1
 
 
 def attention_groups(groups: list[KVCacheGroupSpec], drops: set[int]) -> tuple[SpecGroup, ...]:

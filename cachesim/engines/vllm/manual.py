@@ -122,9 +122,9 @@ def _chunks(now: Mapping[str, Any], load: ServerLoad) -> int:
 
 
 def _length(now: Mapping[str, Any], load: ServerLoad) -> int:
-    """Return a longest request that lets every request pass; 0 stays, the server chooses it."""
+    """Return a longest request that lets every request pass; a length that is not given stays."""
     longest = int(now["max_model_len"])
-    return max(longest, load.longest) if longest else 0
+    return max(longest, load.longest) if longest > 0 else longest
 
 
 def _equal_blocks(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:

@@ -40,7 +40,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     full, window = token_bytes(ask.rules, opts, model)
     states = [state_bytes(layer, model, opts) for layer in model.states]
     room = ask.room or opts.kv_cache_memory_bytes
-    most = opts.max_model_len or context_of(ask)
+    most = opts.max_model_len if opts.max_model_len > 0 else context_of(ask)
     needed = sum(_request_blocks(ask.rules, opts, group, most) for group in groups)
     blocks = room // block if room else opts.num_gpu_blocks
     if opts.kv_cache_size_tokens and not room:

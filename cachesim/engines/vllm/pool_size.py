@@ -43,8 +43,9 @@ def sized_model(opts: Options) -> RealModel | None:
 def _blocks_of_tokens(rules: Rules, opts: Options, spec: Spec) -> int:
     """Return the blocks of a pool whose size the log states: so many tokens fit as requests of the maximum length."""
     tokens = opts.kv_cache_size_tokens
-    config = get_kv_cache_config(rules, replace(opts, max_model_len=opts.max_model_len or tokens), spec)
-    return -(-tokens * blocks_of_longest(opts, config) // config.max_model_len)
+    length = opts.max_model_len if opts.max_model_len > 0 else tokens
+    config = get_kv_cache_config(rules, replace(opts, max_model_len=length), spec)
+    return -(-tokens * blocks_of_longest(rules, opts, config.kv_cache_groups, length) // length)
 
 
 def most_blocks(rules: Rules, opts: Options) -> int:

@@ -56,7 +56,7 @@ class Server(RequestQueue):
         block_pool = self.scheduler.kv_cache_manager.block_pool
         self.points = PoolPoints(self.vllm_config, self.rules, self.log, block_pool)
         self.batch_queue = deque[StepInFlight]()
-        self.longest = kv_cache_config.max_model_len
+        self.longest = kv_cache_config.max_model_len if self.opts.max_model_len else 0
         self.inspection = Inspection(
             self.vllm_config, self.slots, scheduler=self.scheduler, model_runner=self.model_runner, points=self.points)
         self.cache_cells = PoolCells(self.scheduler.kv_cache_manager)
@@ -88,9 +88,11 @@ class Server(RequestQueue):
         return super().submit(request)
 
     def refusal(self, n: int, max_tokens: int) -> Refusal | None:
-        """Return the error for a prompt of ``n`` tokens, None if it is accepted. Without a length of the model, the
-        sum with ``max_tokens`` is not limited."""
-        return refusal(n, max_tokens if self.opts.max_model_len else 0, self.longest, self.rules.limits_sum)
+        """Return the error for a prompt of ``n`` tokens, None if it is accepted, as all are if the maximum length is
+        not known. If the pool determines it, the sum with ``max_tokens`` is not limited."""
+        if not self.opts.max_model_len:
+            return None
+        return refusal(n, max_tokens if self.opts.max_model_len > 0 else 0, self.longest, self.rules.limits_sum)
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""

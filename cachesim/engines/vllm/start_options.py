@@ -12,7 +12,8 @@ from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import short_notation
 from cachesim.engines.vllm.compressed_layers import served_model
-from cachesim.engines.vllm.flags import Options, options
+from cachesim.engines.vllm.flags import FITTING, Options, options
+from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.pool_size import given_blocks
 from cachesim.model import Spec, parse
 
@@ -33,6 +34,11 @@ def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str,
     found["mamba_cache_mode"] = rules.mamba_cache_mode(options(given).mamba_cache_mode, caching, has_kernel)
     if "num_gpu_blocks" not in given and (blocks := given_blocks(rules, options(found), spec)):
         found["num_gpu_blocks"] = blocks
+    if found["max_model_len"] == FITTING and "num_gpu_blocks" in found:
+        opts = options(found)
+        own = own_length(opts)
+        if 0 < own <= get_kv_cache_config(rules, opts, spec).max_model_len:
+            found["max_model_len"] = own
     return found
 
 
@@ -47,8 +53,9 @@ def _resolved(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
     length = given["max_model_len"] if "max_model_len" in given else own_length(asked)
     size = rules.batch_size(asked.device_memory)
     tokens = size.max_num_batched_tokens
-    if length:
-        tokens = min(tokens, length * given.get("max_num_seqs", size.max_num_seqs))
+    bound = own_length(asked) if length == FITTING else length
+    if bound:
+        tokens = min(tokens, bound * given.get("max_num_seqs", size.max_num_seqs))
     tokens = given.get("max_num_batched_tokens", tokens)
     found = {"async_scheduling": overlaps, "max_num_batched_tokens": tokens,
              "max_num_seqs": min(size.max_num_seqs, tokens), "max_model_len": length}  # fmt: skip

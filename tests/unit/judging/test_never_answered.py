@@ -1,5 +1,6 @@
 """Tests of requests that a server never answers although it goes on: under rules of our own, which keep more blocks
-free than the pool has. The released servers check at their start that the pool holds a request."""
+free than the pool has, and in a pool that is too small for them if the maximum length is not known. The released
+servers check at their start that the pool holds a request of the maximum length."""
 
 from __future__ import annotations
 
@@ -99,3 +100,16 @@ def test_a_client_that_left_is_undecided(mine):
 def test_a_request_that_was_not_evaluated_re_evaluates_nothing(mine, leaves):
     last = run(f"A40>1/A.B200{leaves}", POOL, mine).requests[1]
     assert (last.slot, last.answer.done, last.answer.prompt_n, last.ledger) == (None, False, 0, NOTHING)
+
+
+@pytest.mark.parametrize(("length", "told"), [
+    ("0", "max_model_len is not known: the pool holds a request of at most 240 tokens."),
+    ("-1", "This model's maximum context length is 240 tokens."),
+])  # fmt: skip
+def test_a_length_that_is_not_known_refuses_nothing(capsys, length, told):
+    words = ["run", "P300>5/P", "--model", "A", "-p", VLLM]
+    main([*words, "--set", "num_gpu_blocks=16", "--set", f"max_model_len={length}"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert told in out and ("never answered at requests 0 and 1" in out) == (length == "0")
+    assert main([*words, "--set", "num_gpu_blocks=21"]) == exits.HOLDS
+    assert "max_model_len" not in capsys.readouterr().out

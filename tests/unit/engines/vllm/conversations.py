@@ -332,7 +332,7 @@ SERVERS: tuple[tuple[str, str, dict[str, object]], ...] = (
 
 def crowd(release: str, model: str, flags: dict[str, object]) -> Server:
     """Conversations with common beginnings one after another, then several at once, of which a client leaves one."""
-    srv = server(model, release=release, **flags)
+    srv = server(model, release=release, max_model_len=-1, **flags)       # as many tokens as the pool holds
     for prompt, n in ((P, 3), ((*Q, *P[:20]), 9), (P, 2), ((*P[:30], *Q), 2), (S, 12), (P[:36], 3), ((*Q, *S), 2)):
         srv.complete(Request(prompt, n, draft_else=2))
     together(srv, *(Request(prompt, n, draft_else=1, cancel_at=at, extra={"priority": priority} if priority else {})

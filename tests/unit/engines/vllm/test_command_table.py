@@ -28,7 +28,7 @@ def test_a_backend_with_a_unit_takes_its_multiples() -> None:
     assert (sizes.words, sizes.otherwise, sizes.refuses) == ("multiples of 64", 64, True)
 
 
-@pytest.mark.parametrize(("text", "number"), [("auto", 0), ("-1", 0), ("32k", 32_000), ("8192", 8192)])
+@pytest.mark.parametrize(("text", "number"), [("auto", -1), ("-1", -1), ("32k", 32_000), ("8192", 8192)])
 def test_the_context_may_be_left_to_the_server(text: str, number: int) -> None:
     assert read_max_model_len(text).options == {"max_model_len": number}
 

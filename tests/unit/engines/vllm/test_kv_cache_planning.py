@@ -24,6 +24,7 @@ from cachesim.model import parse
 
 F, T = False, True
 PLAIN = Speculation(0, 0, 0, F)
+UNKNOWN = 1 << 30           # length of the longest request, unless it is given
 
 
 def config(model, rules=V0_33_0, **flags):
@@ -55,45 +56,66 @@ EAGLE = {"speculative_method": "eagle", "num_speculative_tokens": 2}
 
 
 @pytest.mark.parametrize(("model", "flags", "groups", "kinds", "wanted"), [
-    ("A", {}, [group(0, "full", 16, 0)], [looked_up(0)], sizes(16, 16, 16, F, 16, 511 * 16)),
-    ("W8 A", {"block_size": 4}, [group(0, "full", 4, 1), group(1, "swa", 4, 0, window=8, cap=256)],
-     [looked_up(0, block=4), looked_up(1, kind="swa", block=4, size=8)], sizes(4, 4, 4, F, 4, 255 * 4)),
+    ("A", {}, [group(0, "full", 16, 0)], [looked_up(0)], sizes(16, 16, 16, F, 16, UNKNOWN)),
+    ("W8 A", {"block_size": 4}, [group(0, "full", 4, 1), group(1, "swa", 4, 0, window=8, cap=1027)],
+     [looked_up(0, block=4), looked_up(1, kind="swa", block=4, size=8)], sizes(4, 4, 4, F, 4, UNKNOWN)),
     ("GA", {"mamba_block_size": 32}, [group(0, "full", 16, 1), group(1, "mamba", 32, 0, align=T)],
-     [looked_up(0), looked_up(1, kind="mamba", block=32)], sizes(32, 16, 16, T, 16, 508 * 16, split=T)),
+     [looked_up(0), looked_up(1, kind="mamba", block=32)], sizes(32, 16, 16, T, 16, UNKNOWN, split=T)),
     ("GA", {"enable_prefix_caching": False, "max_model_len": 100},      # a block of states holds a whole request
      [group(0, "full", 16, 1), group(1, "mamba", 100, 0)], [], sizes(400, 400, 400, F, 16, 100)),
     ("GGGA W8", {"block_size": 8, "async_scheduling": False, "max_num_batched_tokens": 16},
      [group(0, "full", 8, 3), *(group(1 + at, "mamba", 8, at, align=T) for at in range(3)),
       group(4, "swa", 8, 4, window=8, cap=4)],
      [looked_up(0, block=8), looked_up(1, 2, 3, kind="mamba", block=8), looked_up(4, kind="swa", block=8, size=8)],
-     sizes(8, 8, 8, F, 8, 251 * 8, split=T)),
+     sizes(8, 8, 8, F, 8, UNKNOWN, split=T)),
     ("A", EAGLE, [group(0, "full", 16, 0, eagle=T)], [looked_up(0)],
-     sizes(16, 16, 16, F, 16, 511 * 16, Speculation(2, 1, 1, F))),
+     sizes(16, 16, 16, F, 16, UNKNOWN, Speculation(2, 1, 1, F))),
     ("W8 A", {**EAGLE, "disable_lookahead_block_hashes": True},
-     [group(0, "full", 16, 1, eagle=T, drop=T), group(1, "swa", 16, 0, window=8, cap=256)],
+     [group(0, "full", 16, 1, eagle=T, drop=T), group(1, "swa", 16, 0, window=8, cap=258)],
      [looked_up(0, drop=T), looked_up(1, kind="swa", size=8)],
-     sizes(16, 16, 16, F, 16, 255 * 16, Speculation(2, 1, 0, T))),
+     sizes(16, 16, 16, F, 16, UNKNOWN, Speculation(2, 1, 0, T))),
     ("GA", {"speculative_method": "mtp", "num_speculative_tokens": 3, "multi_module_mtp": True,
             "prefix_match_unit": 8},
      [group(0, "full", 16, 1, eagle=T), group(1, "mamba", 16, 0, align=T)], [looked_up(0), looked_up(1, kind="mamba")],
-     sizes(16, 8, 8, T, 16, 505 * 16, Speculation(3, 3, 3, F), again=2, split=T)),
+     sizes(16, 8, 8, T, 16, UNKNOWN, Speculation(3, 3, 3, F), again=2, split=T)),
     ("GA", {"kv_groups": "A/8 S/16e", "prefix_match_unit": 4, "enable_mamba_shared_prefix_checkpoint": True,
             "speculative_method": "eagle", "num_speculative_tokens": 1},
      [group(0, "full", 8, 1), group(1, "mamba", 16, 0, eagle=T, align=T)],
      [looked_up(0, block=8), looked_up(1, kind="mamba")],
-     sizes(16, 4, 4, T, 8, 507 * 8, Speculation(1, 1, 1, F), shared=T, split=T)),
+     sizes(16, 4, 4, T, 8, UNKNOWN, Speculation(1, 1, 1, F), shared=T, split=T)),
     ("W8 A", {"kv_groups": "R5/8 W8/8", "decode_context_parallel_size": 2},       # two devices share a block
-     [group(0, "rswa", 16, 1, window=5), group(1, "swa", 16, 0, window=8, cap=256)],
-     [looked_up(0, size=5), looked_up(1, kind="swa", size=8)], sizes(16, 16, 16, F, 8, 255 * 16)),
+     [group(0, "rswa", 16, 1, window=5), group(1, "swa", 16, 0, window=8, cap=258)],
+     [looked_up(0, size=5), looked_up(1, kind="swa", size=8)], sizes(16, 16, 16, F, 8, UNKNOWN)),
     ("K8 A", {"block_size": 4, **EAGLE, "disable_lookahead_block_hashes": True},
-     [group(0, "full", 4, 1, eagle=T, drop=T), group(1, "chunked", 4, 0, window=8, cap=255)],
+     [group(0, "full", 4, 1, eagle=T, drop=T), group(1, "chunked", 4, 0, window=8, cap=1026)],
      [looked_up(0, block=4, drop=T), looked_up(1, kind="chunked", block=4, size=8)],
-     sizes(4, 4, 4, F, 4, 255 * 4, Speculation(2, 1, 0, T))),
+     sizes(4, 4, 4, F, 4, UNKNOWN, Speculation(2, 1, 0, T))),
 ])  # fmt: skip
 def test_a_model_has_these_groups_and_sizes(model, flags, groups, kinds, wanted):
     found = config(model, **flags)
     assert [*found.kv_cache_groups] == groups and [*found.attention_groups] == kinds
     assert found._replace(kv_cache_groups=(), attention_groups=()) == wanted
+
+
+SHORT = {"block_size": 4, "max_num_batched_tokens": 16, "async_scheduling": False}
+
+
+@pytest.mark.parametrize(("model", "blocks", "drafts", "tokens"), [
+    ("A", 9, 0, 32), ("A", 2, 0, 4), ("W8 A", 4, 0, 4), ("W8 A", 20, 0, 48), ("W8 A", 40, 0, 128), ("GA", 9, 0, 24),
+    ("GA", 9, 2, 16), ("S", 5, 0, UNKNOWN - 1),
+])  # fmt: skip
+def test_a_length_that_the_server_chooses_fills_the_pool(model, blocks, drafts, tokens):
+    """A window of 8 holds at most 7 blocks of 4: 7 tokens before a step of 16, and one block more."""
+    drafter = {"speculative_method": "ngram", "num_speculative_tokens": drafts} if drafts else {}
+    flags = {**SHORT, **drafter, "num_gpu_blocks": blocks}
+    assert config(model, max_model_len=-1, **flags).max_model_len == tokens
+    assert config(model, **flags).max_model_len == UNKNOWN
+
+
+@pytest.mark.parametrize(("model", "blocks"), [("W8 A", 3), ("GA", 3)])
+def test_a_pool_that_holds_no_request_of_any_length_is_refused(model, blocks):
+    with pytest.raises(BadInput, match=f"{blocks} blocks do not hold one request"):
+        config(model, **SHORT, num_gpu_blocks=blocks)
 
 
 def test_states_of_every_block_or_without_a_mode_do_not_end_with_chunks():

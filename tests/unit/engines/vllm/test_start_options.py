@@ -67,6 +67,8 @@ def test_the_length_is_that_of_the_model_unless_it_is_given():
     model = ("real_model", "qwen3")
     assert started(model)["max_model_len"] == 40960
     assert started(model, ("max_model_len", 0))["max_model_len"] == 0
+    assert started(model, ("max_model_len", -1), ("num_gpu_blocks", 2561))["max_model_len"] == 40960
+    assert started(model, ("max_model_len", -1), ("num_gpu_blocks", 2560))["max_model_len"] == -1
     assert started(model, ("max_model_len", 512), ("max_num_seqs", 1))["max_num_batched_tokens"] == 512
     with pytest.raises(BadInput, match="max_model_len 50000 exceeds the length of the model, 40960 tokens"):
         started(model, ("max_model_len", 50000))
