@@ -165,7 +165,7 @@ def _value(value: Option) -> str:
 def _table(curve: Data) -> WholeTable:
     points = curve["points"]
     has_memory = any(point["memory"] is not None for point in points)
-    has_failed = any(point["refused"] or point["died"] for point in points)
+    has_failed = any(point["answered"] < curve["requests"] for point in points)
     table = WholeTable(padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(curve["option"] or "sessions", justify="right", no_wrap=True)
     if has_memory:
@@ -174,7 +174,7 @@ def _table(curve: Data) -> WholeTable:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for point in points:
-        failed = point["refused"] + point["died"]
+        failed = curve["requests"] - point["answered"]
         memory = [_bytes(point["memory"]) if point["memory"] is not None else "-"] if has_memory else []
         mark = "cyan" if point["value"] == curve["enough"] else ""
         table.add_row(

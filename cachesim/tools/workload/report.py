@@ -99,6 +99,8 @@ def _told(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
         for name, word in (("refused", "refused"), ("died", "after the server had died")):
             if one[name]:
                 yield Text(f"{one['profile']}: {one[name]} of {one['requests']} requests {word}", "yellow")
+        if unanswered := one["requests"] - one["answered"] - one["refused"] - one["died"]:
+            yield Text(f"{one['profile']}: {unanswered} of {one['requests']} requests never answered", "yellow")
         if one.get("predicted"):
             told = f"{one['predicted']} of {one['wrong']} wrong answers {PREDICTED}"
             yield Text(f"{one['profile']}: {told}", "yellow")

@@ -103,7 +103,7 @@ def causes(run: Run) -> dict[str, int]:
 
 
 def _evaluated(answer: Answer) -> int:
-    return answer.prompt_n if answer.status == 200 and not answer.died else 0
+    return answer.prompt_n if answer.status == 200 and answer.done and not answer.died else 0
 
 
 class CountingObserver(SilentObserver):
@@ -129,12 +129,12 @@ class CountingObserver(SilentObserver):
         self._work_before[number] = self._work
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """Count an answered or refused request."""
-        found, right = self.found, answer.status == 200 and not answer.died
+        """Count a request that was answered, refused, or neither."""
+        found, right = self.found, answer.status == 200 and answer.done and not answer.died
         found.requests += 1
         found.answered += right
         found.died += answer.died
-        found.refused += not right and not answer.died
+        found.refused += answer.status != 200 and not answer.died
         if right:
             found.prompt += len(request.prompt)
             found.generated += answer.predicted_n

@@ -40,10 +40,13 @@ def test_one_run_and_a_run_for_each_value_agree(capsys, repeated):
     assert one["unlimited"] == each["unlimited"] == evaluated(one)[one["enough"]] < evaluated(one)[32]
 
 
-def test_a_size_that_refuses_requests_has_its_own_run(capsys, repeated):
-    curve = curve_of(capsys, repeated, "-p", "vllm@0.33.0", "--model", "A", "--curve", "num_gpu_blocks=8,200")
+@pytest.mark.parametrize(("length", "refused"), [("-1", 20), ("0", 0)])
+def test_a_size_that_answers_no_request_has_its_own_run(capsys, repeated, length, refused):
+    """A length that the pool determines refuses the requests; without one they wait."""
+    curve = curve_of(capsys, repeated, "-p", "vllm@0.33.0", "--model", "A", "--curve", "num_gpu_blocks=8,200",
+                     "--set", f"max_model_len={length}")  # fmt: skip
     small, large = curve["points"]
-    assert (small["answered"], small["refused"], small["from_one_run"]) == (0, 20, False)
+    assert (small["answered"], small["refused"], small["from_one_run"]) == (0, refused, False)
     assert (large["answered"], large["refused"], large["from_one_run"]) == (20, 0, True)
 
 

@@ -63,7 +63,9 @@ def test_bounds_and_causes_are_told_where_they_are_known():
 
 
 @pytest.mark.parametrize(("more", "shown"), [
-    ({"refused": 1}, ["1", "3"]), ({"died": 2}, ["2", "3"]), ({"wrong": 2, "predicted": 1}, ["1", "2"])])
+    ({"refused": 1, "answered": 2}, ["1", "3"]), ({"died": 2, "answered": 1}, ["2", "3"]),
+    ({"answered": 1}, ["2", "3"]), ({"wrong": 2, "predicted": 1}, ["1", "2"]),
+])  # fmt: skip
 def test_requests_without_an_answer_and_predicted_faults_are_told(more, shown):
     (line,) = (line for line in said(more) if line.startswith("llama_cpp@b10587:"))
     assert re.findall(r"\d+", line.partition(":")[2])[:2] == shown
