@@ -18,6 +18,7 @@ import threading
 import traceback
 from collections import deque
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import limits
@@ -202,6 +203,29 @@ def whole(results: Iterable[R | KilledItem]) -> list[R]:
             raise Crash(f"two worker processes ended while doing the same part of the work: {result.how}")
         out.append(result)
     return out
+
+
+def results_in_order(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R]:
+    """Yield the results of ``work`` in the order of the input. Raise the error of the first share that fails, as one
+    process does: this process repeats that share. Raise Crash if two processes ended while doing the same share."""
+    if jobs < 2:
+        yield from map(work, shares)
+        return
+    for done in finished_in_order(partial(_attempted, work), shares, jobs):
+        (attempt,) = whole([done.result])
+        yield work(done.share) if attempt is None else attempt.result
+
+
+class _Attempt(NamedTuple, Generic[R]):
+    result: R
+
+
+def _attempted(work: Callable[[S], R], share: S) -> _Attempt[R] | None:
+    """Return the result of ``work``, None if it raises an exception."""
+    try:
+        return _Attempt(work(share))
+    except Exception:
+        return None
 
 
 def cores() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Collection, Iterable, Iterator, NamedTuple, Sequence
+from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild, OverLimit
 from cachesim.engines.build_names import builds_in_order, without_place
@@ -87,42 +87,73 @@ def neighbours(engine: Engine, log: bool = False) -> list[tuple[str, str]]:
     return [*pairwise(builds_in_order(engine, log)), *((base, name) for name, base in engine.beside.items())]
 
 
+class ComparedNeighbours(NamedTuple):
+    """Outcomes of all requests under two neighbouring rule sets, and the changes between them by number of the
+    request."""
+
+    old: str
+    new: str
+    before: Sequence[RequestOutcome | None]
+    after: Sequence[RequestOutcome | None]
+    changes: Mapping[int, OutcomeChange]
+
+
 def bisect(
     scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance",
     log: bool = False, requests: Collection[int] | None = None,
 ) -> list[RequestHistory]:
     """Return the history of every request. Rule sets without a neighbour run, too, but are not compared. ``pairs``:
-    neighbours, as an iterable that may show progress. ``mode``: comparison with cold runs, "provenance" or "exact".
-    ``log``: compare the lines of the log, too. ``requests``: numbers of the requests whose changes are found, None =
-    all."""
-    lab = _Lab(scenario, engine, mode, log)
-    found = [RequestHistory({}) for _ in scenario.steps]
-    for old, new in neighbours(engine, log) if pairs is None else pairs:
-        before, after = lab.outcomes(old), lab.outcomes(new)
-        for number, course in enumerate(found):
-            course.outcomes |= {old: before[number], new: after[number]}
-            if before[number] != after[number] and (requests is None or number in requests):
-                turn = OutcomeChange(old, new, before[number], after[number])
-                turn.causes += lab.causes(turn, number)
-                (course.beside if new in engine.beside else course.turns).append(turn)
-    for name in (*lab.builds, *without_place(engine)):
-        for number, outcome in enumerate(lab.outcomes(name)):
-            found[number].outcomes.setdefault(name, outcome)
-    return found
+    neighbours, as an iterable that may show progress, None = all. ``mode``: comparison with cold runs, "provenance" or
+    "exact". ``log``: compare the lines of the log, too. ``requests``: numbers of the requests whose changes are found,
+    None = all."""
+    bisection = Bisection(scenario, engine, mode, log)
+    return bisection.histories(bisection.compared(neighbours(engine, log) if pairs is None else pairs, requests))
 
 
-class _Lab:
-    """Runs of a scenario under versions and mixtures of them, each made once."""
+class Bisection:
+    """Runs of a scenario under versions and mixtures of them, each made once. ``mode``: comparison with cold runs,
+    "provenance" or "exact". ``log``: compare the lines of the log, too."""
 
     def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
         self.scenario = scenario
         self.engine = engine
+        self.mode = mode
         self.judged = JudgedRuns(mode)
         self.log = log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
         self.builds = builds_in_order(engine, log)
         self.newer = dict(pairwise(self.builds))
         self.runs = SharedRuns(self._outcomes_under, self._tables(), log)
+
+    def compared(
+        self, pairs: Iterable[tuple[str, str]], requests: Collection[int] | None = None
+    ) -> Iterator[ComparedNeighbours]:
+        """Compare neighbours, and yield each comparison. ``requests``: numbers of the requests whose changes are found,
+        None = all. Raise OverLimit."""
+        for old, new in pairs:
+            before, after = self.outcomes(old), self.outcomes(new)
+            changes = {}
+            for number, (was, now) in enumerate(zip(before, after, strict=True)):
+                if was != now and (requests is None or number in requests):
+                    turn = OutcomeChange(old, new, was, now)
+                    turn.causes += self.causes(turn, number)
+                    changes[number] = turn
+            yield ComparedNeighbours(old, new, before, after, changes)
+
+    def histories(self, compared: Iterable[ComparedNeighbours]) -> list[RequestHistory]:
+        """Return the history of every request. Rule sets that were not compared run, too."""
+        found = [RequestHistory({}) for _ in self.scenario.steps]
+        seen = set[str]()
+        for pair in compared:
+            seen |= {pair.old, pair.new}
+            for number, course in enumerate(found):
+                course.outcomes |= {pair.old: pair.before[number], pair.new: pair.after[number]}
+                if number in pair.changes:
+                    (course.beside if pair.new in self.engine.beside else course.turns).append(pair.changes[number])
+        for name in (name for name in (*self.builds, *without_place(self.engine)) if name not in seen):
+            for number, outcome in enumerate(self.outcomes(name)):
+                found[number].outcomes[name] = outcome
+        return found
 
     def _tables(self) -> list[RuleSet]:
         """Return the rule sets of the engine, and those that were composed for its builds."""

@@ -18,7 +18,7 @@ from cachesim.tools.run.arguments import (
     read_case,
 )
 from cachesim.tools.run.real_option import add_real, real_code, real_history, real_options
-from cachesim.tools.run.work_arguments import add_limits
+from cachesim.tools.run.work_arguments import add_jobs_by_time, add_limits
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_arithmetic(parser, "provenance without arithmetic (default)", "exact arithmetic too (slower)")
     add_log(parser)
     add_real(parser, "halve real llama-servers too: all, or the ends such as b8672,b11549")
+    add_jobs_by_time(parser)
     add_limits(parser)
     add_json(parser)
 
@@ -37,7 +38,8 @@ def run(args: Namespace) -> int:
     scenario = read_case(args.case, case_options(args))
     from cachesim.engines.build_names import without_place
     from cachesim.engines.registry import ENGINES
-    from cachesim.judging.find_change import bisect, neighbours
+    from cachesim.judging.find_change import Bisection, neighbours
+    from cachesim.tools.run.bisect_jobs import compared_neighbours
     from cachesim.tools.run.bisect_report import answer_report, bisect_data, bisect_report, without_order
 
     engine = ENGINES.get(scenario.engine)
@@ -45,7 +47,9 @@ def run(args: Namespace) -> int:
         raise BadInput(f"this build does not contain the versions of {scenario.engine}", file=scenario.file)
     pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
-    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode, args.log)
+    bisection = Bisection(scenario, engine, mode, args.log)
+    compared = compared_neighbours(bisection, pairs, args.jobs)
+    courses = bisection.histories(progress(compared, len(pairs), "bisecting"))
     real = real_history(real_options(args), scenario)
     if args.json:
         say_json({**bisect_data(scenario, courses), **({"real": real[1]} if real else {})})

@@ -62,6 +62,13 @@ def add_jobs_by_number(parser: ArgumentParser) -> None:
                         f"(default `auto` for {MANY} runs or more, else 1)")  # fmt: skip
 
 
+def add_jobs_by_time(parser: ArgumentParser) -> None:
+    """Add ``-j`` of a command that learns from its first run how long it takes; ``args.jobs`` is None if it is not
+    given."""
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, help="number of processes, `auto` = number of cores "
+                        "(default `auto` for work of some seconds, else 1)")  # fmt: skip
+
+
 def processes_for(given: int | None, items: int) -> int:
     """Return the number of processes for so many items. ``given``: that of ``add_jobs_by_number``."""
     from cachesim.base.pool import cores

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from pathlib import Path
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.engines.rule import RULES
 from cachesim.tools.run import bisect_command
+from tests.shared import forget_engines, restore_rules
+from tests.unit.tools.run.stopping_rules import stopping_rules
 
 LINE = ["bisect", "S9.A4/S.B2", "-p", "mlx_lm@0.32.2", "--model", "A"]
 
@@ -48,6 +52,25 @@ def test_numbers_are_computed_only_on_request(capsys):
     few = ["--limit", "exact=1"]
     assert main([*LINE, *few]) == exits.HOLDS
     assert main([*LINE, *few, "--exact"]) != exits.HOLDS
+
+
+@pytest.mark.parametrize(("more", "code"), [
+    (["-v"], exits.HOLDS), (["--json"], exits.HOLDS), (["--exact", "--limit", "exact=1"], exits.BAD_INPUT),
+])  # fmt: skip
+def test_one_process_and_two_print_the_same(capsys, more, code):
+    one, two = ((main([*LINE, *more, "-j", jobs]), capsys.readouterr()) for jobs in ("1", "2"))
+    assert one == two and one[0] == code
+
+
+def test_two_processes_report_the_error_of_a_rule_as_one_does(capsys, tmp_path, monkeypatch):
+    forget_engines(monkeypatch)
+    before = dict(RULES)
+    rules = Path(stopping_rules(tmp_path, 0, "KeyError('x')"))
+    rules.write_text(rules.read_text().replace("if len(requests) == 0 + 1", "if requests"))
+    line = ["bisect", "A9", "--model", "A", "-p", str(rules)]
+    one, two = ((main([*line, "-j", jobs]), capsys.readouterr()) for jobs in ("1", "2"))
+    restore_rules(before)
+    assert one == two and one[0] == exits.BAD_INPUT and "stop.py" in one[1].err
 
 
 class GivenServers:
