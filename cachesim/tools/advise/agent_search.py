@@ -12,6 +12,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import ProgressBar, progress
 from cachesim.base.errors import BadInput
+from cachesim.base.pool import cores, results_in_order
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of
@@ -26,6 +27,7 @@ SHOWN = 4              # the best setting and the next ones
 KEPT = 5               # settings with correct answers that run on all servers, at most
 PART = 3               # 1/PART of the servers for the first comparison
 FINE = 1000            # costs are compared in units of 1/FINE of the prompt tokens
+LONG = 1_000_000       # prompt tokens from which on several processes are faster in spite of their start
 WORTH = 100            # 1/WORTH of the prompt tokens is worth less precise rows
 
 Setting = Mapping[str, Option]
@@ -87,6 +89,22 @@ class AgentAdvice(NamedTuple):
     ran: Sequence[CostlySetting]
 
 
+class UnscaledRun(NamedTuple):
+    """Run of a server in a worker process. ``load``: the workload with this server only."""
+
+    load: AgentWorkload
+    profile: str
+    model: ModelSizes
+    given: Setting
+    how: str
+
+
+def run_unscaled(run: UnscaledRun) -> Cell:
+    """Run the unscaled requests of a server. Raise BadInput for more tokens than allowed."""
+    server = served(run.profile, run.model, run.given, run.load.longest)
+    return cell(run.load.requests(0, 1), server, run.how)
+
+
 class SearchListener:
     """What hears of a search before it ends; this one ignores it."""
 
@@ -99,13 +117,14 @@ class SearchListener:
 
 class AgentSearch:
     """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
-    searches, to which new ones are added. ``listener`` hears of the search before it ends."""
+    searches, to which new ones are added; ``jobs``: processes of the unscaled run, None = by its length. ``listener``
+    hears of the search before it ends."""
 
     listener = SearchListener()
 
     def __init__(
         self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
-        known: dict[object, AgentCost] | None = None,
+        known: dict[object, AgentCost] | None = None, jobs: int | None = 1,
     ) -> None:
         self.engine: Engine = engine_of(profile)
         self.profile = profile
@@ -113,6 +132,7 @@ class AgentSearch:
         self.room = room
         self.clients = clients
         self.load = load
+        self.jobs = jobs
         self.forms, self.agents = agent_forms(self.engine)
         self.sizes, self.scale = sizes_of(word), load.scale(self.model.window, self.agents.unit)
         self.excluded: list[FittedSetting] = []
@@ -160,7 +180,7 @@ class AgentSearch:
             run.add(str(setting.options))
             with ProgressBar() as bar:
                 bar.show("running the best setting unscaled")
-                whole = self.cost(setting, range(len(self.load.servers)), 1)
+                whole = self.cost(setting, range(len(self.load.servers)), 1, processes=self._processes(cost))
             found[0] = CostlySetting(setting, whole._replace(wrong=cost.wrong))
             found.sort(key=lambda one: one.rank)
         return found
@@ -226,13 +246,27 @@ class AgentSearch:
                 break
         return AgentCost(*map(sum, zip(*found, strict=True)))._replace(scale=self.scale)
 
-    def cost(self, setting: FittedSetting, servers: Iterable[int], scale: int, how: str = COUNTED) -> AgentCost:
-        """Return the cost of the requests of these servers. Raise BadInput for more tokens than allowed."""
+    def _processes(self, cost: AgentCost) -> int:
+        """Return the number of processes for the unscaled run of the servers with this cost."""
+        if self.jobs is not None:
+            return self.jobs
+        return cores() if cost.prompt >= LONG else 1
+
+    def cost(
+        self, setting: FittedSetting, servers: Iterable[int], scale: int, how: str = COUNTED, processes: int = 1
+    ) -> AgentCost:
+        """Return the cost of the requests of these servers. ``processes``: those of an unscaled run. Raise BadInput for
+        more tokens than allowed."""
         model = self.sizes._replace(full=setting.full, window=setting.window)
         given = {name: value for name, value in setting.options.items() if self.engine.manual.flag(name)}
         key = self.load.name, self.profile, model, str(given), tuple(servers), scale, how
         if key not in self.known:
-            self.known[key] = summed(self._cells(model, given, key[4], scale, how), scale)
+            if scale == 1 and processes > 1:
+                runs = [UnscaledRun(self.load.alone(number), self.profile, model, given, how) for number in key[4]]
+                cells = results_in_order(run_unscaled, runs, processes)
+            else:
+                cells = self._cells(model, given, key[4], scale, how)
+            self.known[key] = summed(cells, scale)
         return self.known[key]
 
     def _cells(self, model: ModelSizes, given: Setting, servers: Iterable[int], scale: int, how: str) -> Iterator[Cell]:

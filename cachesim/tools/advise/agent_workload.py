@@ -41,6 +41,10 @@ class AgentWorkload(NamedTuple):
         """Name of the workload in a process."""
         return self.source, tuple(one.name if isinstance(one, WorkloadSession) else id(one) for one in self.servers)
 
+    def alone(self, server: int) -> AgentWorkload:
+        """Return the workload with this server only."""
+        return self._replace(servers=[self.servers[server]])
+
     def requests(self, server: int, scale: int) -> Requests:
         """Return the requests of a server in tokens. Raise BadInput for more tokens than allowed."""
         found = self.servers[server]

@@ -10,7 +10,7 @@ from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.untrusted_files import file_size
 from cachesim.tools.run.arguments import case_options
-from cachesim.tools.run.work_arguments import count, memory_size, tokens
+from cachesim.tools.run.work_arguments import count, jobs, memory_size, tokens
 
 SCHEMA = 2             # version of the JSON form of `advise --for agents`
 GIB, MOST_CLIENTS = 1 << 30, 64
@@ -31,6 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tokens", metavar="N", type=tokens, default=0,
                         help="longest request [tokens]; sessions with longer ones are left out (default: the model's "
                         "context)")  # fmt: skip
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, help="--for agents: number of processes for the "
+                        "unscaled run, `auto` = number of cores (default `auto` for long sessions)")  # fmt: skip
 
 
 def _clients(text: str) -> int:
@@ -47,6 +49,7 @@ class AgentOptions(NamedTuple):
     clients: int = 1                # agents that send requests at the same time
     weights: int | None = None      # memory of weights and compute buffers [bytes], None = size of the GGUF
     tokens: int = 0                 # longest request [tokens], 0 = the model's context
+    jobs: int | None = None         # processes for the unscaled run, None = by its length
 
 
 def check_unused(options: AgentOptions) -> None:
@@ -79,7 +82,7 @@ def run(args: Namespace) -> int:
     workload = agent_workload(
         args.cases, args.clients, args.tokens or model.context, lambda case: args.imported(case, options)
     )
-    search = AgentSearch(profile, args.model, room, args.clients, workload)
+    search = AgentSearch(profile, args.model, room, args.clients, workload, jobs=args.jobs)
     if not args.json:
         search.listener = NotedSearch(search, args.model)
     with unfinished("the search for settings was not finished"):

@@ -88,7 +88,7 @@ def run(args: Namespace) -> int:
     if args.purpose:
         return agents_command.run(args)
     agents_command.check_unused(agents_command.AgentOptions(
-        memory=args.memory, clients=args.clients, weights=args.weights, tokens=args.tokens
+        memory=args.memory, clients=args.clients, weights=args.weights, tokens=args.tokens, jobs=args.jobs
     ))  # fmt: skip
     if start_command.is_asked(args):
         return start_command.run(args)

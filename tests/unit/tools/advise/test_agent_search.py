@@ -145,6 +145,12 @@ def test_costs_of_another_workload_are_not_known():
         assert found == AgentSearch(PROFILE, "qwen3", 5 * GIB, clients, load).advice()
 
 
+def test_the_unscaled_run_costs_the_same_in_two_processes():
+    load = recorded_workload([conversation("a", 2), conversation("b", 3)], "sessions", 1, 0)
+    one, two = (AgentSearch(PROFILE, "qwen3", 5 * GIB, 1, load, jobs=jobs).advice() for jobs in (1, 2))
+    assert one == two and one.best[0].cost.scale == 1
+
+
 def test_an_engine_without_settings_is_refused():
     engine = replace(engine_of(PROFILE), memory=lambda: None)
     with pytest.raises(BadInput, match="no settings for agents are known for llama_cpp"):

@@ -105,6 +105,7 @@ def test_other_servers_have_their_own_flags(capsys):
     ((*AGENTS, SESSION, "--tokens", "9"), "every session has requests longer than 9 tokens"),
     ((*AGENTS, BODIES, "--tokens", "9"), "exceeds 9"),
     (("--memory", "8", "A9/A"), "--memory needs --for agents"), (("--clients", "2", "A9/A"), "--clients needs"),
+    (("-j", "2", "A9/A"), "--jobs needs --for agents"),
     ((), "expected a file, an id or a line, found 0 arguments"), (("A9", "B9"), "found 2 arguments"),
     (("--for", "people"), "invalid choice"),
 ])  # fmt: skip
@@ -115,4 +116,4 @@ def test_what_cannot_be_used_is_refused_in_a_line(words, said, capsys):
 
 def test_every_argument_is_explained_and_has_its_default():
     assert arguments(agents_command.add_arguments) == {
-        "purpose": None, "memory": None, "weights": None, "clients": 1, "tokens": 0}  # fmt: skip
+        "purpose": None, "memory": None, "weights": None, "clients": 1, "tokens": 0, "jobs": None}  # fmt: skip
