@@ -7,7 +7,7 @@ from typing import Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, unfinished
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -49,7 +49,8 @@ def run(args: Namespace) -> int:
     mode = "exact" if args.exact else "provenance"
     bisection = Bisection(scenario, engine, mode, args.log)
     compared = compared_neighbours(bisection, pairs, args.jobs)
-    courses = bisection.histories(progress(compared, len(pairs), "bisecting"))
+    with unfinished("the comparison of versions was not finished"):
+        courses = bisection.histories(progress(compared, len(pairs), "bisecting"))
     real = real_history(real_options(args), scenario)
     if args.json:
         say_json({**bisect_data(scenario, courses), **({"real": real[1]} if real else {})})
