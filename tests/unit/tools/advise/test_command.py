@@ -64,7 +64,7 @@ def test_mib_are_those_of_the_real_model(capsys):
     assert data["base"]["mib"] > 2 * 36 * 2195456 / (1 << 20)      # a state in the slot, another in the prompt cache
     assert "--model GGGA@24576/26345472" in data["advice"][0]["command"]
     _, out, _ = told(capsys, LINE, "--model", "qwen3-next", "--json", "-q")
-    assert json.loads(out)["advise"] == [data]
+    assert json.loads(out)["advise"][0]["base"] == data["base"]
 
 
 @pytest.mark.long
