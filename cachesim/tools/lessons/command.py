@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
     else:
         say("\n\n".join(_texts(chosen)))
     if not args.html:
-        say_next(_after(chosen, len(lesson_files.lessons()) - 1), is_quiet=args.json or args.quiet)
+        say_next(_after(chosen, max(lesson_files.files())), is_quiet=args.json or args.quiet)
     return exits.HOLDS
 
 

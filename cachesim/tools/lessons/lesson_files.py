@@ -100,10 +100,15 @@ def folder() -> Path:
     return corpus_root() / "lessons"
 
 
+def files() -> dict[int, Path]:
+    """Return the files of the introduction and the lessons, by number."""
+    numbered = {int(found[1]): file for file in folder().glob("*.md") if (found := re.match(r"(\d+)-", file.name))}
+    return {0: folder() / INTRODUCTION, **dict(sorted(numbered.items()))}
+
+
 def lessons() -> list[Lesson]:
     """Return the introduction and the lessons, by number."""
-    numbered = {int(found[1]): file for file in folder().glob("*.md") if (found := re.match(r"(\d+)-", file.name))}
-    return [_lesson(0, folder() / INTRODUCTION), *(_lesson(number, numbered[number]) for number in sorted(numbered))]
+    return [_lesson(number, file) for number, file in files().items()]
 
 
 def quiz() -> Lesson:
@@ -113,11 +118,11 @@ def quiz() -> Lesson:
 
 def lesson(number: str) -> Lesson:
     """Return the lesson with this number. Raise BadInput for an unknown number."""
-    known = {str(one.number): one for one in lessons()}
+    known = {str(number): (number, file) for number, file in files().items()}
     if number not in known:
         raise BadInput(f"unknown lesson: {quoted(number)}",
                        hint=f"0 is the introduction, 1 to {len(known) - 1} are lessons")  # fmt: skip
-    return known[number]
+    return _lesson(*known[number])
 
 
 def _lesson(number: int, file: Path) -> Lesson:
