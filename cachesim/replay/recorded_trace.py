@@ -13,7 +13,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import AbstractSet, Any, Iterator, Mapping
 
-from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.errors import BadInput, cut, nearest, quoted
 from cachesim.base.untrusted_files import read_json
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.build_names import resolve_name
@@ -149,7 +149,7 @@ def bad_shape() -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"not a recording of classes: {type(error).__name__} {error}") from None
+        raise BadInput(f"not a recording of classes: {type(error).__name__} {cut(str(error))}") from None
 
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:

@@ -65,8 +65,11 @@ def check_completions(body: Any, asked: Mapping[str, Any], shape: Shape, place: 
     """Check the reply to a request, a completion or a list of several. Raise BadInput if a field that is read is
     missing or has another type, or if there are more completions or tokens than requested."""
     bodies = body if isinstance(body, list) else [body]
-    if not 1 <= len(bodies) <= max(1, int(asked.get("n_cmpl", 1))):
+    requested = max(1, int(asked.get("n_cmpl", 1)))
+    if not 1 <= len(bodies) <= requested:
         raise BadInput(f"{len(bodies)} completions in a reply", file=place)
+    if isinstance(body, list) and requested == 1:
+        raise BadInput("a list of completions in a reply, one was requested", file=place)
     for one in bodies:
         check(one, shape, place)
     if any("index" not in one for one in bodies[1:]):

@@ -29,6 +29,7 @@ def test_a_good_reply_and_several():
 
 @pytest.mark.parametrize("body, what", [
     (None, "expected an object"), ([], "0 completions in a reply"), ([GOOD, GOOD], "2 completions in a reply"),
+    ([GOOD], "a list of completions in a reply, one was requested"),
     ({**GOOD, "timings": {}}, "timings: missing key 'cache_n'"),
     ({**GOOD, "tokens": [2**31]}, r"tokens\[0\]: expected a"),
     ({**GOOD, "tokens": [1] * 68}, "68 tokens in a reply, 3 were requested"),
