@@ -13,6 +13,7 @@ from cachesim.engines.shared.known_models import MODELS, KnownModel, find, is_un
 from cachesim.engines.shared.model_sizes import (
     known_sizes,
     model_file,
+    names_context,
     real_model,
     short_notation,
     size_check,
@@ -206,7 +207,7 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     return read_option(word, value, engine)
 
 
-TINY_SIZES = "limits in bytes count those of a tiny model"
+TINY_SIZES = "limits in bytes count the sizes of a tiny model"
 
 
 class AcceptedModel(NamedTuple):
@@ -246,7 +247,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     if is_unverified(text):
         note += "; the configuration of this very model was not found in public"
     if manual.sizes is None and sized and has_layers_of_family:
-        return _with_sizes(AcceptedModel(model, note), sized, manual)
+        found = _with_sizes(AcceptedModel(model, note), sized, manual)
+        return found._replace(options={}) if names_context(text) else found
     if manual.sizes is None:
         return AcceptedModel(model, f"{note}; {TINY_SIZES}")
     own = manual.model_options.get(name or "", {})

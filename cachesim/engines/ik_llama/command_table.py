@@ -13,11 +13,13 @@ from cachesim.engines.shared.command_table import (
     CommandTable,
     ParsedArgument,
     Reader,
+    read_metadata,
     release_names,
     table_rows,
 )
 
 OPTIONS = """
+1 -okv --override-kv
 1 -b --batch-size
 1 -c --ctx-size
 1 --context-shift
@@ -49,7 +51,6 @@ MODELS = """
 
 LIMITS = """
 1 --keep =0
-1 -okv --override-kv
 1 --pooling
 """
 
@@ -363,6 +364,7 @@ COMMAND_TABLE = CommandTable(
         "-fa": read_switch("flash_attn"),
         "-no-fa": lambda text: ParsedArgument({"flash_attn": False}),
         "--context-shift": read_switch("context_shift"),
+        "-okv": read_metadata,
     },
     renamed={"-fmoe": "", "--fused-moe": ""},
     variables=("LLAMA_", "GGML_"),

@@ -12,7 +12,14 @@ from functools import partial
 
 from cachesim.engines.llama_cpp.flags import period_of
 from cachesim.engines.shared.command_line import parse_integer
-from cachesim.engines.shared.command_table import ArgumentStyle, CommandTable, ParsedArgument, release_names, table_rows
+from cachesim.engines.shared.command_table import (
+    ArgumentStyle,
+    CommandTable,
+    ParsedArgument,
+    read_metadata,
+    release_names,
+    table_rows,
+)
 from cachesim.engines.shared.images import read_projector
 
 OPTIONS = """
@@ -38,6 +45,10 @@ OPTIONS = """
 0 --lora-init-without-apply
 1 --lora-scaled
 1 -md --model-draft $LLAMA_ARG_SPEC_DRAFT_MODEL
+1 --override-kv
+1 --rope-freq-scale >=b10809 $LLAMA_ARG_ROPE_FREQ_SCALE
+1 --rope-scale >=b10809 $LLAMA_ARG_ROPE_SCALE
+1 --rope-scaling >=b10809 =none =linear $LLAMA_ARG_ROPE_SCALING_TYPE
 1 -mm >=b7376 $LLAMA_ARG_MMPROJ
 1 --mmproj $LLAMA_ARG_MMPROJ
 1 --mmproj-url $LLAMA_ARG_MMPROJ_URL
@@ -65,11 +76,11 @@ MODELS = """
 """
 
 LIMITS = """
+1 --yarn-orig-ctx >=b10809 $LLAMA_ARG_YARN_ORIG_CTX
 1 -fit --fit >=b7551 =off $LLAMA_ARG_FIT
 1 -fitc --fit-ctx >=b7551 $LLAMA_ARG_FIT_CTX
 1 --keep =0
 1 --mtmd-batch-max-tokens >=b9713 $LLAMA_ARG_MTMD_BATCH_MAX_TOKENS
-1 --override-kv
 1 --sleep-idle-seconds >=b7551 =-1
 """
 
@@ -248,9 +259,9 @@ j --chat-template-kwargs $LLAMA_ARG_CHAT_TEMPLATE_KWARGS
 1 --repeat-penalty $LLAMA_ARG_REPEAT_PENALTY
 0 --reuse-port >=b8672 $LLAMA_ARG_REUSE_PORT
 1 --rope-freq-base $LLAMA_ARG_ROPE_FREQ_BASE
-1 --rope-freq-scale $LLAMA_ARG_ROPE_FREQ_SCALE
-1 --rope-scale $LLAMA_ARG_ROPE_SCALE
-1 --rope-scaling $LLAMA_ARG_ROPE_SCALING_TYPE
+1 --rope-freq-scale <=b10566 $LLAMA_ARG_ROPE_FREQ_SCALE
+1 --rope-scale <=b10566 $LLAMA_ARG_ROPE_SCALE
+1 --rope-scaling <=b10566 $LLAMA_ARG_ROPE_SCALING_TYPE
 1 --rpc $LLAMA_ARG_RPC
 1 -s --seed
 1 --samplers
@@ -345,7 +356,7 @@ j --chat-template-kwargs $LLAMA_ARG_CHAT_TEMPLATE_KWARGS
 1 --yarn-beta-fast $LLAMA_ARG_YARN_BETA_FAST
 1 --yarn-beta-slow $LLAMA_ARG_YARN_BETA_SLOW
 1 --yarn-ext-factor $LLAMA_ARG_YARN_EXT_FACTOR
-1 --yarn-orig-ctx $LLAMA_ARG_YARN_ORIG_CTX
+1 --yarn-orig-ctx <=b10566 $LLAMA_ARG_YARN_ORIG_CTX
 """
 
 def read_adapters(text: str) -> ParsedArgument:
@@ -366,6 +377,13 @@ def read_draft_model(text: str) -> ParsedArgument:
 def read_period(text: str) -> ParsedArgument:
     """Read the step of periodic checkpoints [tokens]; 0 and less = none."""
     return ParsedArgument({"checkpoint_min_step": period_of(text)})
+
+
+def read_scaling(text: str) -> ParsedArgument:
+    """Read a scaling of positions, which is not simulated. From #28030 on, YaRN changes the context that the model
+    counts as trained on, so that it is not known. Source: llama.cpp src/llama-context.cpp llama_init_from_model
+    (b10809, b11549)."""
+    return ParsedArgument({"n_ctx_train": 0}, limits=(text,))
 
 
 def read_longest_draft(text: str) -> ParsedArgument:
@@ -400,6 +418,8 @@ COMMAND_TABLE = CommandTable(
         **dict.fromkeys(("-mmu", "--mmproj-url"), read_projector_url),
         **dict.fromkeys(("--spec-draft-hf", "-hfd"), read_draft_model),
         "-cpent": read_period,
+        "--override-kv": read_metadata,
+        **dict.fromkeys(("--rope-freq-scale", "--rope-scale", "--rope-scaling"), read_scaling),
         "--draft-max": read_longest_draft,
         "--clear-idle": partial(read_idle_slots, True),
         "--no-clear-idle": partial(read_idle_slots, False),

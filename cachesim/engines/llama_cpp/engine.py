@@ -41,7 +41,7 @@ def layout(model: str, rules: Rules) -> Layout:
 def _derived(rules: RuleSet, given: Mapping[str, Option]) -> list[str]:
     """Return what a server without --ctx-size takes from its model."""
     options = {**rules.defaults, **given}
-    if options.get("ctx_size") or "n_ctx_train" not in given:
+    if options.get("ctx_size") or options.get("kv_unified_per_slot") or not given.get("n_ctx_train"):
         return []
     return [f"-c {given['n_ctx_train']}: the model's own context; the server takes less if its memory is too small"]
 

@@ -185,6 +185,18 @@ def _rows(text: str, effect: str, engine: str) -> Iterator[Argument]:
 POSITION_KEYS = ("rope_parameters", "rope_scaling", "rope_theta", "max_position_embeddings", "text_config")
 """Keys of a model's configuration that change no layer's memory."""
 
+_CONTEXT_LENGTH = re.compile(r"[\w.-]+\.context_length=int:([1-9]\d{0,8})")
+
+
+def read_metadata(text: str) -> ParsedArgument:
+    """Read keys of the model's file that ``--override-kv`` replaces: the context that it was trained on; others are not
+    simulated."""
+    parts = text.split(",")
+    contexts = [found[1] for part in parts if (found := _CONTEXT_LENGTH.fullmatch(part))]
+    options = {"n_ctx_train": int(contexts[-1])} if contexts else {}
+    return ParsedArgument(options, limits=[part for part in parts if not _CONTEXT_LENGTH.fullmatch(part)])
+
+
 _HUMAN = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,3}))?([kKmMgG]?)")
 
 

@@ -199,6 +199,7 @@ _LEADING = ("nvidia", "meta")           # begin the names of models of these org
 _TAIL = re.compile(r"instruct|thinking|base|chat|it|hf|(mx|nv)?fp[48]|bf16|f16|f32|int[48]|awq|gptq|qat|gguf|ud"
                    r"|\d+bit|i?q[1-8]|tq[1-8]|w\da\d+|mtp")
 """What may follow a model's name: its variant, or the type of its weights."""
+_CONTEXT = re.compile(r"\d+k")
 _DATE = re.compile(r"\d{4}")            # names another release
 
 
@@ -233,6 +234,11 @@ def sized_name(word: str) -> str:
     parts = _without_leading(name_parts(word))
     ends = (n for n in range(len(parts), 0, -1) if n == len(parts) or _ends_name(parts[:n], parts[n:]))
     return next((_BY_NAME[name] for n in ends if (name := "".join(parts[:n])) in _BY_NAME), "")
+
+
+def names_context(word: str) -> bool:
+    """True if a text names a variant of a model by its context: Qwen3-8B-128K is not trained on that of Qwen3-8B."""
+    return any(_CONTEXT.fullmatch(part) for part in name_parts(word))
 
 
 def _ends_name(parts: list[str], rest: list[str]) -> bool:

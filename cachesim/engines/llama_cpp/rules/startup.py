@@ -48,7 +48,7 @@ def slots_open_at_one(parallel: int, unified: bool, has_draft_model: bool) -> De
       llama_cpp(CONTEXT, "get_slot_n_ctx, later n_ctx_slot", "3f545be"), since="#16736 (b6925)")
 def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ctx_train: int) -> Decision:
     """Return n_ctx of a slot: that of a sequence; with a unified KV cache the whole context. At most the context that
-    the model was trained on, 0 = not known; no flag caps it."""
+    the model was trained on, 0 = not known (read in b8929, seen on b7376 and b9713); no flag caps it."""
     capped = min(n_ctx_seq, n_ctx_train) if n_ctx_train else n_ctx_seq
     return Decision(capped, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
@@ -64,7 +64,7 @@ def slot_ctx_share(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ct
 @rule("LC-SLOT-CTX.CAPPED", Role.SETUP, llama_cpp(CONTEXT, "n_ctx_slot", "b10809", pull=24124), since="b10809")
 def slot_ctx_capped(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int, n_ctx_train: int) -> Decision:
     """Return n_ctx of a slot: as WHOLE, but at most ``--kv-unified-per-slot`` if given, even without a unified KV
-    cache."""
+    cache. (The cap by the trained context was seen on b10809 and b11549.)"""
     because = {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots, "per_slot": per_slot}
     limits = (limit for limit in (per_slot, n_ctx_train) if limit > 0)
     return Decision(min([n_ctx_seq, *limits]), because)

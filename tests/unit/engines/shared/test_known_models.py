@@ -96,7 +96,7 @@ def test_names_of_ours_keep_their_meaning():
     assert model_named("qwen3.5").model == "qwen35-GGGA@32768/17563648"
     assert model_named("qwen3.5", "mlx_lm").model == "GGGA@32768/17563648"
     family = model_named("qwen3.6")
-    assert family.model == "qwen35-GGGA" and "limits in bytes count those of a tiny model" in family.note
+    assert family.model == "qwen35-GGGA" and "limits in bytes count the sizes of a tiny model" in family.note
     assert model_named("gemma-2", "mlx_lm").model == "AAAA"
 
 
@@ -175,6 +175,7 @@ def test_the_name_of_a_real_model_sets_the_option_for_its_sizes():
         assert model_named(text, "vllm").options == {"real_model": "qwen3.5-27b"}
     assert from_line("A40/A", model="qwen3.5-27b", profiles=("vllm@0.33.0",)).server == {"real_model": "qwen3.5-27b"}
     assert model_named("qwen3.5-27b", "llama_cpp").options == {"n_ctx_train": 262144}
+    assert model_named("unsloth/Qwen3-8B-128K-GGUF", "llama_cpp").options == {}
     assert model_named("qwen3.5-27b", "mlx_lm").options == {} == model_named("GGGA", "vllm").options
 
 

@@ -353,6 +353,21 @@ def test_a_draft_model_of_an_unknown_size_has_the_layers_of_its_family(capsys: p
     assert applied(line, capsys, profiles=[], model=None)[0]["settings"][-1] == "model_draft=AAAA"
 
 
+@pytest.mark.parametrize(("build", "arguments", "context"), [
+    ("b11549", "", "40960"), ("b11549", "--override-kv qwen3.context_length=int:131072", "131072"),
+    ("b11549", "--override-kv a.b=bool:true,qwen3.context_length=int:65536", "65536"),
+    ("b11549", "--rope-scaling yarn --rope-scale 4", "0"), ("b11549", "--rope-scaling none", "40960"),
+    ("b10566", "--rope-scaling yarn --rope-scale 4", "40960"), ("b9713", "-c 8192 --rope-freq-scale 0.25", "40960"),
+])  # fmt: skip
+def test_the_trained_context_is_that_of_the_line(
+    capsys: pytest.CaptureFixture[str], build: str, arguments: str, context: str
+) -> None:
+    """YaRN changes it from #28030 on, which b10809 has and b10566 has not; 0 = not known."""
+    line = f"llama-server -m Qwen3-8B.gguf {arguments}"
+    args, _ = applied(line, capsys, profiles=[f"llama_cpp@{build}"], model=None)
+    assert dict(one.split("=") for one in args["settings"])["n_ctx_train"] == context
+
+
 def test_a_line_keeps_the_rule_set_and_the_model_of_the_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     line = "llama-server -m Qwen3-8B.gguf --no-cache-prompt"
     for given in ({"profiles": ["llama_cpp@b9713"], "models": ["GA"]}, {"profile": "llama_cpp@b9713", "model": "GA"},
