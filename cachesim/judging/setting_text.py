@@ -113,8 +113,12 @@ def _decided(
 
 
 def _effect(found: DecidingSetting, cure: SettingCure) -> str:
+    """Return what the values do. With a larger context the server may evaluate, and so reuse, more tokens of the
+    prompt."""
     if found.what is FailureKind.REFUSED:
         return "the request is answered"
+    if cure.cache_n > found.reusable:
+        return f"{cure.cache_n} tokens are reused"
     return f"{cure.cache_n} of {found.reusable} tokens are reused"
 
 

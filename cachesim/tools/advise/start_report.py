@@ -15,7 +15,7 @@ from cachesim.judging.reproduce_command import flags_data, flags_line, line_argu
 from cachesim.judging.setting_text import options_text, settings_data
 from cachesim.scenarios.option_checks import spoken
 from cachesim.scenarios.server_settings import assumed_options
-from cachesim.tools.advise.start_check import FindingKind, StartCheck, StartFinding, TriedLength
+from cachesim.tools.advise.start_check import CONTEXT, GENERATED, FindingKind, StartCheck, StartFinding, TriedLength
 from cachesim.tools.advise.start_examples import LENGTHS
 
 Data = dict[str, Any]
@@ -92,7 +92,7 @@ def _finding(number: int, finding: Data) -> Iterator[RenderableType]:
 def _title(finding: Data) -> str:
     kind, habit, shown, shortest = (finding[name] for name in ("kind", "habit", "shown", "shortest"))
     if kind == FindingKind.ENDLESS:
-        return f"{_capital(habit)} may never finish"
+        return f"{_capital(habit)} does not end when its context is full"
     if kind == FindingKind.UNANSWERED:
         what = f"refused ({shortest['status']})" if shortest["status"] not in (0, 200) else "never answered"
         return f"{_capital(habit)} is {what}: the shortest found has {counted(shortest['length'], 'token')}"
@@ -115,7 +115,7 @@ def _causes(finding: Data) -> Iterator[str]:
     """Yield the shortest example and the setting that changes it."""
     shortest = finding["shortest"]
     if finding["kind"] == FindingKind.ENDLESS:
-        yield "the simulation was stopped at its limit of generated tokens, here in a small context"
+        yield f"the simulation was stopped after {GENERATED:,} tokens in a context of {CONTEXT}"
         if finding["cure"]:
             yield f"it ends with {finding['cure']}"
         return

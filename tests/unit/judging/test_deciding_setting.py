@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 CAUSES = [
     ("A300/A.B20 1 -p llama_cpp --model A --no-cache-prompt", {"cache_prompt": True}, 300, None),
     ("A300/A.B20/A.C20 2 -p llama_cpp --model GA -ctxcp 0", {"ctx_checkpoints": 2}, 300, (1, 0)),
-    ("A300/A.B20 1 -p llama_cpp --model A -c 256", {"ctx_size": 512}, 0, (256, 0)),
+    ("A300/A.B20 1 -p llama_cpp --model A -c 256", {"ctx_size": 512}, 300, (256, 0)),
     ("A300/B300/C300/A.D20 3 -p ik_llama --model A --cache-ram 0", {"cache_ram": 8192}, 300, None),
     ("A300/B300/A.C20 2 -p ik_llama --model A -cram-n-min 1000", {"cache_ram_n_min": 0}, 300, None),
     ("A300/B300/C300/A.D20 3 -p mlx_lm --model A --prompt-cache-size 1", {"prompt_cache_size": 3}, 300, (2, 0)),
@@ -43,10 +43,17 @@ def test_a_planted_cause_is_named_first(case, options, reused, below, capsys):
     best = found["together"] or found["cures"][0]
     assert found["leads"]
     assert {one["name"]: one["value"] for one in best["options"]} == options
-    assert best["cache_n"] == reused or best["status"] == 200
+    assert (best["cache_n"], best["status"]) == (reused, 200)
     assert best["below"] == (below and {"value": below[0], "cache_n": below[1]})
     assert (found["together"] is not None) is (len(options) > 1)
     assert best["text"] in found["says"][0] and "decided" in found["says"][0]
+
+
+def test_more_tokens_than_the_present_server_evaluates_are_not_a_part_of_these(capsys):
+    """ik_llama.cpp cuts a prompt that is longer than the context; with a larger one all of it is reused."""
+    found = why("A300>a8/A.a.B20>4 1 -p ik_llama --model A -c 256", capsys)["settings"]
+    assert found["reusable"] < found["cures"][0]["cache_n"] == 307
+    assert found["says"][0] == "-c 256 decided: with -c 512 307 tokens are reused, with 256 only 0"
 
 
 def test_the_value_is_what_a_run_with_it_reuses(capsys):
