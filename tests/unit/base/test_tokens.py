@@ -52,3 +52,4 @@ def test_the_common_prefix_of_long_lists(n):
     a = [*range(n), -1, -1]
     b = [*range(n), -2, -2, -2]
     assert [common_prefix(a, b), common_prefix(a[:n], b), common_prefix(tuple(a), tuple(b))] == [n, n, n]
+    assert common_prefix(a, list(a)) == n + 2

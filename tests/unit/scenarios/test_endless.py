@@ -28,11 +28,23 @@ def test_llama_cpp_ends_where_the_context_does():
         (256 - 20, 0, "limit"), (256 - 25, 20, "limit")]  # fmt: skip
 
 
+@pytest.mark.parametrize("profile", [LLAMA, "llama_cpp@b9518", IK])
+@pytest.mark.parametrize("ctx_size", [0, 1024])
+def test_an_answer_ends_where_the_trained_context_does(profile, ctx_size):
+    (one,) = answers(profile, "A500>-1", ctx_size=ctx_size, n_ctx_train=512)
+    assert (len(one.tokens), one.stop_type) == (12, "limit")
+
+
 def test_ik_llama_shifts_until_the_length_it_was_trained_on():
     (one,) = answers(IK, "A20>-1", n_ctx_train=600)
     assert (len(one.tokens), one.stop_type) == (580, "limit") and one.shifts
     (one,) = answers(IK, "A20>-1", context_shift=False)
     assert one.status == 500
+
+
+def test_ik_llama_cuts_a_prompt_that_is_longer_than_the_trained_context():
+    (one,) = answers(IK, "A600>1", ctx_size=0, n_ctx_train=512)
+    assert (one.truncated, one.prompt_n) == (True, 344)
 
 
 def test_mlx_lm_wants_a_number():

@@ -124,6 +124,7 @@ def test_the_bytes_of_a_saved_sequence(name, n, partial, size):
 @pytest.mark.parametrize(("name", "row", "state", "head", "whole", "partial"), [
     ("GA", 128, 0, 16, 37300, 36020), ("A@128/0/64", 128, 0, 64, 1404, 124),
     ("GA@512/1000/80", 512, 1000, 80, 6300, 1180),
+    ("W8 A@128/0/64/32", 128, 0, 64, 20 + 2 * 24 + 10 * (8 + 128 + 32), 20 + 2 * 24 + 10 * 8),
 ])  # fmt: skip
 def test_a_model_may_have_declared_sizes(name, row, state, head, whole, partial):
     """Bytes of a row, of a state, and the width of a head; a copy of ten tokens, with its rows and without."""

@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -55,7 +56,8 @@ def longer(request, draw):
     n = draw.choice([1, 2, 3, 20, 90])
     given = (*(request.forced or ()), *range(5000, 5000 + n))
     n_predict = draw.choice([n, len(given)])
-    return replace(request, forced=given, n_predict=n_predict, eog=draw.choice([(), request.eog, given[-1:]]))
+    eog = draw.choice([(), request.eog, given[-1:], (given[len(given) // 2],)])
+    return replace(request, forced=given, n_predict=n_predict, eog=eog)
 
 
 def played(scenario, profile, mode, hears):
@@ -76,6 +78,15 @@ def test_deferred_evaluation_changes_no_result(profile):
         mode = "none" if seed % 5 == 0 else "provenance"
         for scenario in (case.scenario(profile), lengthened(case.scenario(profile), seed)):
             assert played(scenario, profile, mode, False) == played(scenario, profile, mode, True), seed
+
+
+@pytest.mark.parametrize("model", ["A", "G"])
+def test_a_given_answer_fails_where_the_context_is_full(model):
+    """Before b5409 only the next step of a full context found it out."""
+    server = {"ctx_size": 256, "parallel": 1, "context_shift": False}
+    case = from_line("A200>b90/B5>1", model=model, profiles=("llama_cpp@b5340",), server=server)
+    at_once, one_by_one = (played(case, "llama_cpp@b5340", "provenance", hears) for hears in (False, True))
+    assert at_once == one_by_one and [told["status"] for told, _ in at_once[0]] == [500, 200]
 
 
 def iterated(talk, n):

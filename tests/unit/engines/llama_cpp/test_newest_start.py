@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.engines.llama_cpp.engine import cautions, layout
+from cachesim.engines.llama_cpp.engine import ENGINE, cautions, layout
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions, newest_traits
@@ -104,3 +104,12 @@ def test_a_model_is_read_as_it_is_unless_slots_share_the_cells_of_chosen_blocks(
 def test_a_state_has_the_format_of_the_build(build, form):
     laid = layout("llama", rules(build))
     assert tuple(laid.kind.form) == form and laid.spec is laid.kind.spec
+
+
+@pytest.mark.parametrize(("given", "stated"), [
+    ({"n_ctx_train": 512}, True), ({}, False), ({"n_ctx_train": 512, "ctx_size": 256}, False),
+    ({"n_ctx_train": 512, "kv_unified_per_slot": 256}, False),
+])  # fmt: skip
+def test_a_context_that_the_model_gives_is_stated(given, stated):
+    lines = ENGINE.derived(PROFILES["llama_cpp@b11549"], given)
+    assert [line.startswith("-c 512: the model's own context") for line in lines] == [True] * stated

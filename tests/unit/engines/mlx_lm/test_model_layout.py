@@ -32,6 +32,7 @@ def slots_of(layer):
     ("A", [TokenBytes(256)]), ("W8 A", [TokenBytes(256)] * 2), ("G", [TokenBytes(0, slots_of("G"))]),
     ("H", [TokenBytes(256, slots_of("H"))]), ("C", [TokenBytes(0, slots_of("C"))]), ("A@9/7", [TokenBytes(9)]),
     ("G@9/7", [TokenBytes(0, (0, 7))]), ("C@9/7", [TokenBytes(0, (7,))]), ("H@9/7", [TokenBytes(9, (0, 7))]),
+    ("W8 A@9/0/64/5", [TokenBytes(5), TokenBytes(9)]),
 ])  # fmt: skip
 def test_a_layer_weighs_its_rows_and_its_slots(name, weights):
     kind = model_kind(name)

@@ -40,6 +40,7 @@ def test_compressed_rows_are_windows_with_rings():
     ("llama", "base", AttentionShape(4, 256)), ("gemma3", "swa", AttentionShape(2, 256)),
     ("qwen2vl", "base", AttentionShape(4, 256, True)), ("deepseek32", "base", AttentionShape(3, 192, tensors=1)),
     ("deepseek32", "idx", AttentionShape(3, 256, tensors=1)), ("minimax-m3", "idx", AttentionShape(3, 128)),
+    ("W8 A@100/0/64/16", "swa", AttentionShape(1, 16)), ("W8 A@100/0/64/16", "base", AttentionShape(1, 100)),
 ])  # fmt: skip
 def test_declared_rows(name, part, shape):
     assert model_kind(name).attention_shape(part) == shape
