@@ -141,6 +141,8 @@ TABLE: dict[str, Command] = {
     "watch": Command(of("watch", "--once", DATA.parent / "unit/tools/server_logs/verbosity_4.log", "--json"),
                      "cachesim.tools.watch.joined_rows:JoinedRows.logged", keeps=True,
                      worker="its analysis breaks no connection: tests/unit/tools/watch/test_command.py"),
+    "watch --kv-events": Command(of("watch", "--once", "--kv-events", EVENTS / "events.jsonl", "--json"),
+                                 "cachesim.tools.watch.event_watch:EventWatch.run", code=exits.UNDECIDED, keeps=True),
     "verify": Command(lambda at: ("verify", "A5/A", *server(at), "-p", "llama_cpp@b11549"), PLAY,
                       ("--html", "a.html"), "", PLAY, code=exits.BROKEN),
     "check": Command(of("check", "URL", "--requests", 300, "--examples", 3, "--json"),

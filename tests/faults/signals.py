@@ -183,6 +183,8 @@ LONG: dict[str, LongCommand] = {
                              "cachesim.tools.watch.joined_rows:JoinedRows.logged"),
     "watch --listen": LongCommand(words("watch", "--listen", "127.0.0.1:0", "--to", ALIVE, "--json", "--save", "saved"),
                                   "cachesim.tools.watch.relay_process:relay_connections"),
+    "watch --kv-events": LongCommand(words("watch", "--kv-events", EVENTS / "events.jsonl", "--json"),
+                                     "cachesim.tools.watch.event_watch:EventWatch.run"),
     "check": LongCommand(words("check", ALIVE, "--json", "--junit", "a.xml", "--yes"), POST, keeps=True, file="a.xml"),
     "check (silent)": LongCommand(words("check", SILENT, "--json", "--junit", "a.xml", "--yes"),
                                   "cachesim.base.http_client:HttpClient.ask"),

@@ -36,12 +36,15 @@ def _bent(rng, file):
 
 
 def kv_events(rng, number):
-    """Return an import of mutated KV events, some with the request bodies."""
+    """Return an import of mutated KV events, or a watch, some with the request bodies."""
     file = EVENTS / rng.choice(("events.jsonl", "unnumbered.jsonl"))
     files = {"events.jsonl": _bent(rng, file)}
     if rng.random() < 0.3:
         files["bodies.jsonl"] = _bent(rng, BODIES) if rng.random() < 0.3 else BODIES.read_bytes()
     argv = ("import", *files, *rng.choice(((), ("--json",), ("-v",))))
+    if rng.random() < 0.3:
+        bodies = ("--bodies", "bodies.jsonl") if "bodies.jsonl" in files else ()
+        argv = ("watch", "--once", "--kv-events", "events.jsonl", *bodies, *rng.choice(((), ("--json",))))
     return Mutant("kv-events", number, argv, files, lines=len(files))
 
 

@@ -127,6 +127,17 @@ SHOWN: Mapping[str, Any] = {
         "first_lines": [""],
         "left_out": [{"why": "", "requests": 1}], "unread_log_bytes": 0,
         "dropped_bytes": 0, "unread_connections": 0, "refused_connections": 0, "unsaved_requests": 0}},
+    "watch-missed": {"schema": 1, "missed": {
+        "message": 2, "ts": 0.5, "blocks": 1, "tokens": 16, "group": 0, "medium": "GPU", "first_block": "17",
+        "left": {"message": 1, "ts": 0.5, "why": "removed", "stored": 1}, "copies": ["CPU"], "undecided": False,
+        "requests": [0]}},
+    "watch-events": {"schema": 1, "events": {
+        "file": "tcp://127.0.0.1:5557", "messages": 4, "stored": 4, "removed": 2, "clearings": 0, "restarts": 0,
+        "repeated": 0, "unnumbered": 0, "missing": 1, "unreadable": 0, "forgotten": 0, "of_other_publishers": 0,
+        "removed_unseen": 0, "present": 3, "first_message": 0, "gaps": [{"after": 2, "before": 4, "messages": 1}],
+        "unknown_fields": [{"name": "BlockStored.x", "number": 1}], "missed_blocks": 1, "missed_tokens": 16,
+        "requests": [{"request": 0, "blocks": 1, "tokens": 16, "alone": 1}], "undecided": True, "bodies": 3,
+        "bodies_without_tokens": 1, "bodies_forgotten": 0, "replayed": 0, "answered": True}},
     "playground": {"schema": 1, "url": "http://127.0.0.1:8080/"},
     "merge": {"schema": 1, "campaigns": [
         {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,

@@ -78,6 +78,8 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "watch": (),
     "watch-request": (),
     "watch-totals": (),
+    "watch-missed": (),
+    "watch-events": (),
     "verify": (),
     "verify-real": (),
     "real": (),

@@ -7,4 +7,5 @@ What both processes hold together is bounded in bytes (``held_bytes``); a reques
 
     command -> relay -> frames -> analysis -> exchanges -> recent_bodies -> joined_rows -> report
                                            -> log_follower -> log_rows ---^
+            -> event_endpoint, event_lines -> event_watch -> event_report
 """

@@ -47,6 +47,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--profile", metavar="PROFILE", default="", type=profile_name,
                         help="rule set or engine of the server that reads the bodies (default: the engine of the log, "
                         "else as for import)")  # fmt: skip
+    parser.add_argument("--kv-events", metavar="SOURCE", default="",
+                        help="KV events of a server: an endpoint of this machine, for example "
+                             "tcp://127.0.0.1:5557, or a growing file of JSON lines")  # fmt: skip
+    parser.add_argument("--kv-replay", metavar="ENDPOINT", default="",
+                        help="endpoint from which missing messages are read again, for example tcp://127.0.0.1:5558")
+    parser.add_argument("--bodies", metavar="FILE", default="",
+                        help="growing file of request bodies, as --save writes them, to be joined with KV events")
     add_json(parser)
 
 
@@ -63,11 +70,16 @@ class RelayOptions(NamedTuple):
 def run(args: Namespace) -> int:
     if args.log and args.joined:
         raise BadInput("LOG and --log are the same option")
+    if args.kv_events:
+        return _events(args)
+    if args.kv_replay or args.bodies:
+        raise BadInput(f"{'--kv-replay' if args.kv_replay else '--bodies'} needs --kv-events")
     if bool(args.listen) != bool(args.to):
         raise BadInput("--listen and --to belong together")
     name = args.log or args.joined
     if not (name or args.listen):
-        raise BadInput("nothing to watch", hint="give a LOG, or --listen 127.0.0.1:8081 --to http://127.0.0.1:8080")
+        raise BadInput("nothing to watch", hint="give a LOG, --listen 127.0.0.1:8081 --to http://127.0.0.1:8080, or "
+                                                "--kv-events tcp://127.0.0.1:5557")  # fmt: skip
     if args.save and not args.listen:
         raise BadInput("--save needs --listen: a log contains no bodies")
     if args.header and not args.listen:
@@ -86,6 +98,42 @@ def run(args: Namespace) -> int:
     from cachesim.tools.watch.analysis import Sources
 
     return _analyse(Sources(log=log, once=args.once), args.json)
+
+
+def _events(args: Namespace) -> int:
+    """Print the rows of KV events until their source ends or an interrupt, then the totals. Return the exit code."""
+    from cachesim.tools.watch.event_endpoint import EventEndpoint, is_endpoint
+    from cachesim.tools.watch.event_lines import LONGEST_LINE, EventLines
+    from cachesim.tools.watch.event_report import EventOutput
+    from cachesim.tools.watch.event_watch import EventWatch
+
+    others = {"LOG": args.log or args.joined, "--listen": args.listen, "--to": args.to, "--save": args.save,
+              "--header": args.header, "--profile": args.profile}  # fmt: skip
+    for name, value in others.items():
+        if value:
+            raise BadInput(f"--kv-events does not go with {name}", hint="use a second `cachesim watch`")
+    of_endpoint = is_endpoint(args.kv_events)
+    if args.once and of_endpoint:
+        raise BadInput("--once needs a file: an endpoint has no end")
+    if args.kv_replay and not of_endpoint:
+        raise BadInput("--kv-replay needs the endpoint of the events, not a file")
+    bodies = LogFollower(argument_path(args.bodies), LONGEST_LINE) if args.bodies else None
+    source = (EventEndpoint(args.kv_events, args.kv_replay) if of_endpoint
+              else EventLines(argument_path(args.kv_events), args.once))  # fmt: skip
+    output = EventOutput(args.json)
+    watch = EventWatch(source, bodies, output.row)
+    if of_endpoint:
+        note(f"subscribed to {source.name}; Ctrl-C ends")
+    try:
+        watch.run()
+    except KeyboardInterrupt as interrupt:
+        output.end(watch.totals())
+        return exits.interrupted(interrupt)
+    finally:
+        source.close()
+    totals = watch.totals()
+    output.end(totals)
+    return exits.UNDECIDED if totals["undecided"] else exits.HOLDS
 
 
 def _analyse(sources: Sources, as_json: bool) -> int:

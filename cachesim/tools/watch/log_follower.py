@@ -18,10 +18,11 @@ LONGEST = 1 << 16            # characters of a line that are kept
 
 
 class LineSplitter:
-    """Lines in pieces of bytes. Undecodable bytes become U+FFFD; the end of a line of more than ``LONGEST`` characters
+    """Lines in pieces of bytes. Undecodable bytes become U+FFFD; the end of a line of more than ``longest`` characters
     is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
         self._decoder = getincrementaldecoder("utf-8-sig")("replace")
         self._rest, self._dropping = "", False
 
@@ -30,12 +31,12 @@ class LineSplitter:
         *whole, rest = (self._rest + self._decoder.decode(data)).split("\n")
         for line in whole:
             if not self._dropping:
-                yield line[:LONGEST]
+                yield line[: self._longest]
             self._dropping = False
         if self._dropping:
             rest = ""
-        elif len(rest) > LONGEST:
-            yield rest[:LONGEST]
+        elif len(rest) > self._longest:
+            yield rest[: self._longest]
             self._dropping, rest = True, ""
         self._rest = rest
 
@@ -47,10 +48,12 @@ class LineSplitter:
 
 
 class LogFollower:
-    """Log that is read as it grows. ``ended``: standard input ended. Raise BadInput if the file cannot be opened."""
+    """Log that is read as it grows. ``longest``: characters of a line that are kept; ``ended``: standard input ended.
+    Raise BadInput if the file cannot be opened."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._split = path, LineSplitter()
+    def __init__(self, path: Path, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._path, self._split = path, LineSplitter(longest)
         self._stream: int | None = None
         self.ended, self._at_end = False, True
         self._has_size = True            # False for a file whose size is stated as 0, for example in /proc
@@ -135,7 +138,7 @@ class LogFollower:
         size = os.fstat(self._stream).st_size
         if self._has_size and size < position:
             os.lseek(self._stream, 0, os.SEEK_SET)
-            self._split, self.restarts = LineSplitter(), self.restarts + 1
+            self._split, self.restarts = LineSplitter(self._longest), self.restarts + 1
         data, self.failure = b"", ""
         try:
             data = os.read(self._stream, PIECE)
@@ -159,7 +162,7 @@ class LogFollower:
     def _restart(self) -> None:
         """Close the old file, so that the next read opens the new one."""
         self.close()
-        self._split, self.restarts = LineSplitter(), self.restarts + 1
+        self._split, self.restarts = LineSplitter(self._longest), self.restarts + 1
 
 
 def _standard_input() -> int:

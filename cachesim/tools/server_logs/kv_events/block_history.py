@@ -15,6 +15,10 @@ from cachesim.tools.server_logs.kv_events.message_reader import CLEARED, KNOWN_F
 
 REMOVAL, CLEARING, RESTART = "removed", "cleared", "restart"
 """Ways in which a block leaves."""
+MOST_GAPS = 1_000               # gaps that are listed; all are counted
+MOST_NAMES = 200                # names of unknown fields and events
+MOST_PUBLISHERS = 256
+MOST_MEDIA = 32                 # media of a publisher in which copies are sought
 Publisher = tuple[str, int | None]
 Place = tuple[Publisher, int | None, str | None]
 """Publisher, group and medium of a block."""
@@ -36,14 +40,11 @@ class Departure(NamedTuple):
     stored: int = 0
 
 
-@dataclass(slots=True)
-class BlockState:
-    """What is known of a block in a place. ``count``: stores that no removal followed; ``era``: number of clearings
-    and restarts of its publisher before its last store."""
+class PlacedBlock(NamedTuple):
+    """A block in a place."""
 
-    era: int
-    count: int = 0
-    left: Departure | None = None
+    place: Place
+    digest: Any
 
 
 class Missed(NamedTuple):
@@ -76,19 +77,26 @@ class Gap(NamedTuple):
 
 @dataclass
 class BlockHistory:
-    """The blocks of a file of messages. ``prompts_with`` returns for each hash of a store the bodies whose prompts
-    have the block, None = not known."""
+    """The blocks of messages. ``prompts_with`` returns for each hash of a store the bodies whose prompts have the
+    block, None = not known; ``most``: blocks that are kept, present or not, None = all. The blocks that left first are
+    forgotten first."""
 
     prompts_with: Callable[[Place, Mapping[str, Any]], Sequence[frozenset[int] | None]]
+    most: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     gaps: list[Gap] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
     first_seq: int | None = None
-    _last: dict[Publisher, int] = field(default_factory=dict)
-    _states: dict[tuple[Place, Any], BlockState] = field(default_factory=dict)
-    _media: dict[tuple[Publisher, int | None, Any], set[str | None]] = field(default_factory=dict)
-    _ends: dict[Publisher, list[Departure]] = field(default_factory=dict)
+    _last: dict[Publisher, int | None] = field(default_factory=dict)
+    _there: dict[Publisher, dict[PlacedBlock, int]] = field(default_factory=dict)    # stores that no removal followed
+    _left: dict[PlacedBlock, Departure] = field(default_factory=dict)                # in the order in which they left
+    _media: dict[Publisher, set[str | None]] = field(default_factory=dict)
+    _kept: int = 0                                                                   # blocks of the last two
+
+    def last_seq(self, publisher: Publisher) -> int | None:
+        """Return the number of the publisher's last message, None if it has none."""
+        return self._last.get(publisher)
 
     def read(self, message: EventMessage) -> None:
         """Follow a message."""
@@ -96,64 +104,96 @@ class BlockHistory:
         if not self._is_next(publisher, message):
             return
         self.counts["messages"] += 1
-        moment = Moment(message.seq, message.ts, len(self.gaps))
+        moment = Moment(message.seq, message.ts, self.counts["gaps"])
         stored = sum(len(event["block_hashes"]) for event in message.events if event["type"] == STORED)
         for event in message.events:
             kind = event["type"]
             for name in event.keys() - KNOWN_FIELDS.get(kind, event.keys()):
-                self.unknown[f"{kind}.{name}"[:80]] += 1
+                self._count_unknown(f"{kind}.{name}"[:80])
             if kind == STORED:
                 self._store(publisher, event, moment)
             elif kind == REMOVED:
                 self._remove(publisher, event, Departure(moment, REMOVAL, stored))
             elif kind == CLEARED:
                 self.counts["clearings"] += 1
-                self._end_era(publisher, Departure(moment, CLEARING))
+                self._clear(publisher, Departure(moment, CLEARING))
             else:
-                self.unknown[kind[:80]] += 1
+                self._count_unknown(kind[:80])
+
+    def take_missed(self) -> list[Missed]:
+        """Return the blocks that were stored again since the last call."""
+        found = self.missed
+        self.missed = []
+        return found
+
+    def present(self) -> int:
+        """Return the number of blocks that are there."""
+        return sum(map(len, self._there.values()))
+
+    def _count_unknown(self, name: str) -> None:
+        if name in self.unknown or len(self.unknown) < MOST_NAMES:
+            self.unknown[name] += 1
 
     def _is_next(self, publisher: Publisher, message: EventMessage) -> bool:
-        """Note gaps and restarts; return False for a message that was read before."""
+        """Note gaps and restarts; return False for a message that is not followed: it was read before, or there are
+        too many publishers."""
         seq = message.seq
+        if publisher not in self._last and len(self._last) >= MOST_PUBLISHERS:
+            self.counts["of other publishers"] += 1
+            return False
+        last = self._last.get(publisher)
         if seq is None:
+            self._last.setdefault(publisher, None)
             self.counts["unnumbered"] += 1
             return True
-        last = self._last.get(publisher)
         if last is None:
             self.first_seq = seq if self.first_seq is None else self.first_seq
         elif seq == 0:
             self.counts["restarts"] += 1
-            self._end_era(publisher, Departure(Moment(seq, message.ts, len(self.gaps)), RESTART))
+            self._clear(publisher, Departure(Moment(seq, message.ts, self.counts["gaps"]), RESTART))
         elif seq <= last:
             self.counts["repeated"] += 1
             return False
         elif seq > last + 1:
-            self.gaps.append(Gap(last, seq))
+            self._note_gap(Gap(last, seq))
         self._last[publisher] = seq
         return True
 
-    def _end_era(self, publisher: Publisher, departure: Departure) -> None:
+    def _note_gap(self, gap: Gap) -> None:
+        self.counts["gaps"] += 1
+        self.counts["missing"] += gap.messages
+        if len(self.gaps) < MOST_GAPS:
+            self.gaps.append(gap)
+
+    def _clear(self, publisher: Publisher, departure: Departure) -> None:
         """Note that all blocks of a publisher left."""
-        self._ends.setdefault(publisher, []).append(departure)
+        for block in self._there.pop(publisher, ()):
+            self._left[block] = departure
 
     def _store(self, publisher: Publisher, event: Mapping[str, Any], moment: Moment) -> None:
         medium = event.get("medium")
         group = event.get("group_idx")
         place = (publisher, group, medium)
-        era = len(self._ends.get(publisher, ()))
+        there = self._there.setdefault(publisher, {})
+        media = self._media.setdefault(publisher, set())
+        if len(media) < MOST_MEDIA:
+            media.add(medium)
         again: dict[tuple[Departure, tuple[str, ...]], list[tuple[Any, frozenset[int] | None]]] = {}
         requests = self.prompts_with(place, event)
         for digest, bodies in zip(event["block_hashes"], requests, strict=True):
             self.counts["stored"] += 1
-            state = self._states.setdefault((place, digest), BlockState(era))
-            left = self._departure(publisher, state)
-            if left is not None:
-                copies = self._copies(publisher, group, digest, medium)
-                again.setdefault((left, copies), []).append((digest, bodies))
-            state.count = 1 if left is not None else state.count + 1
-            state.left = None
-            state.era = era
-            self._media.setdefault((publisher, group, digest), set()).add(medium)
+            block = PlacedBlock(place, digest)
+            stores = there.get(block, 0)
+            there[block] = stores + 1
+            if stores:
+                continue
+            left = self._left.pop(block, None)
+            if left is None:
+                self._kept += 1
+                continue
+            copies = self._copies(publisher, group, digest, medium)
+            again.setdefault((left, copies), []).append((digest, bodies))
+        self._forget()
         for (left, copies), blocks in again.items():
             is_certain = left.moment.gaps == moment.gaps and not self.counts["unnumbered"]
             self.missed.append(Missed(
@@ -162,35 +202,36 @@ class BlockHistory:
                 requests=blocks[-1][1],
             ))  # fmt: skip
 
-    def _departure(self, publisher: Publisher, state: BlockState) -> Departure | None:
-        """Return how a block left, None if it is there or was never stored."""
-        ends = self._ends.get(publisher, ())
-        if state.count and state.era < len(ends):
-            return ends[state.era]
-        return None if state.count else state.left
-
     def _copies(self, publisher: Publisher, group: int | None, digest: Any, medium: str | None) -> tuple[str, ...]:
         """Return the other media that have a block."""
-        others = self._media.get((publisher, group, digest), set()) - {medium}
-        there = [str(other) for other in others if self._is_there((publisher, group, other), digest)]
-        return tuple(sorted(there))
-
-    def _is_there(self, place: Place, digest: Any) -> bool:
-        state = self._states.get((place, digest))
-        return state is not None and state.count > 0 and state.era == len(self._ends.get(place[0], ()))
+        there = self._there[publisher]
+        others = self._media[publisher] - {medium}
+        found = [str(other) for other in others if PlacedBlock((publisher, group, other), digest) in there]
+        return tuple(sorted(found))
 
     def _remove(self, publisher: Publisher, event: Mapping[str, Any], departure: Departure) -> None:
         place = (publisher, event.get("group_idx"), event.get("medium"))
+        there = self._there.setdefault(publisher, {})
         for digest in event["block_hashes"]:
             self.counts["removed"] += 1
-            state = self._states.get((place, digest))
-            if state is None or not self._is_there(place, digest):
+            block = PlacedBlock(place, digest)
+            stores = there.get(block)
+            if stores is None:
                 self.counts["removed, not seen stored"] += 1
-                state = self._states[place, digest] = BlockState(era=len(self._ends.get(publisher, ())), count=1)
-            state.count -= 1
-            if not state.count:
-                state.left = departure
+                self._kept += self._left.pop(block, None) is None
+                self._left[block] = departure
+            elif stores > 1:
+                there[block] = stores - 1
+            else:
+                del there[block]
+                self._left[block] = departure
+        self._forget()
 
-    def present(self) -> int:
-        """Return the number of blocks that are there at the end."""
-        return sum(self._is_there(place, digest) for place, digest in self._states)
+    def _forget(self) -> None:
+        """Forget the blocks beyond ``most``: those that left first, then those that were stored first."""
+        while self.most is not None and self._kept > self.most:
+            fullest = max(self._there.values(), key=len, default={})
+            kept: dict[PlacedBlock, Any] = self._left or fullest
+            del kept[next(iter(kept))]
+            self._kept -= 1
+            self.counts["forgotten"] += 1

@@ -13,7 +13,7 @@ from cachesim.tools.request_bodies.body_files import read_bodies
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
 from cachesim.tools.server_logs.kv_events.events_report import events_data, events_report
 from cachesim.tools.server_logs.kv_events.message_reader import read_messages
-from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
+from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks, prompt_tokens
 
 SCHEMA = 1
 
@@ -43,8 +43,8 @@ def _prompts(paths: Sequence[Path]) -> dict[int, list[int]]:
     bodies, _ = read_bodies(paths)
     prompts = {}
     for number, found in enumerate(bodies):
-        prompt = found.body.get("prompt")
-        if isinstance(prompt, list) and prompt and all(type(token) is int for token in prompt):
+        prompt = prompt_tokens(found.body)
+        if prompt is not None:
             prompts[number] = prompt
     if not prompts:
         raise BadInput("no request has a prompt of token ids, by which events are joined", file=str(paths[0]))

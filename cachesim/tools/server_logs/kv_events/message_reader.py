@@ -1,7 +1,8 @@
 """Reader of files with KV events. Every message is checked before it is used; fields that are not known are kept.
 
 A line of a text file is a message as an object with ``payload``, or with ``ts`` and ``events``, or a bare payload. A
-file with the ending of msgpack is read with msgspec.
+file with the ending of msgpack is read with msgspec. An event is an object with its type, or, as earlier releases
+encode it, an array: the type, then the fields in their order.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import JSON_VALUES, KV_EVENT_BYTES, TRACE_BYTES
@@ -18,17 +19,21 @@ from cachesim.base.untrusted_files import open_lines, parse_json, read_bytes
 from cachesim.tools.run.kv_event_messages import MSGPACK, NUMBER_BYTES, EventMessage, check_msgspec
 
 STORED, REMOVED, CLEARED = "BlockStored", "BlockRemoved", "AllBlocksCleared"
-KNOWN_FIELDS = {
-    STORED: frozenset((
-        "type", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name",
-        "extra_keys", "group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window", "locality", "ownership",
-        "session_id", "lookahead_token_ids", "cache_salt")),
-    REMOVED: frozenset(("type", "block_hashes", "medium", "group_idx", "locality", "ownership")),
-    CLEARED: frozenset(("type",)),
+FIELDS = {
+    STORED: ("block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name",
+             "extra_keys", "group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window", "locality", "ownership",
+             "session_id"),
+    REMOVED: ("block_hashes", "medium", "group_idx", "locality", "ownership"),
+    CLEARED: (),
 }  # fmt: skip
+"""Kind of event -> its fields in the order of vLLM's records, which is that of an array. Source:
+``vllm/distributed/kv_events.py``."""
+OF_OTHERS = {STORED: ("lookahead_token_ids", "cache_salt")}
+KNOWN_FIELDS = {kind: frozenset(("type", *names, *OF_OTHERS.get(kind, ()))) for kind, names in FIELDS.items()}
 """Kind of event -> the fields of the releases whose events are modelled."""
 HEAD_LINES = 20                 # lines that show whether a file has events
-_EVENT = re.compile(rf'\s*[\[{{].*"type"\s*:\s*"(?:{STORED}|{REMOVED}|{CLEARED})"', re.S)
+_EVENT = re.compile(rf'\s*[\[{{].*(?:"type"\s*:|\[)\s*"(?:{STORED}|{REMOVED}|{CLEARED})"', re.S)
+_NO_MSGPACK = "not msgpack of KV events"
 LONGEST_HASH = 128              # characters of a hash in hexadecimal digits or base64
 LONGEST_NAME = 256              # characters of a medium
 MOST_TOKENS = 1 << 20           # tokens of a block
@@ -55,7 +60,7 @@ def read_messages(path: Path) -> Iterator[EventMessage]:
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             try:
-                yield _message(parse_json(line, str(path), "message"))
+                yield message_of_line(line)
             except BadInput as bad:
                 raise BadInput(bad.cause, hint=bad.hint, file=str(path), line=number) from None
 
@@ -69,24 +74,31 @@ def _msgpack_messages(path: Path) -> Iterator[EventMessage]:
     try:
         for frames in msgspec.msgpack.decode(data, type=list[tuple[bytes, bytes, bytes]]):
             number += 1
-            topic, seq, payload = frames
-            yield _message_of_frames(topic, seq, payload, msgspec.msgpack.decode)
+            yield message_of_frames(*frames)
     except BadInput as bad:
         raise BadInput(f"message {number}: {bad.cause}", hint=bad.hint, file=str(path)) from None
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        where = f"message {number}: " if number >= 0 else ""
-        raise BadInput(f"{where}not msgpack of KV events: {str(error)[:80]}", file=str(path)) from None
+        raise BadInput(f"{_NO_MSGPACK}: {str(error)[:80]}", file=str(path)) from None
 
 
-def _message_of_frames(topic: bytes, seq: bytes, payload: bytes, decode: Callable[[bytes], Any]) -> EventMessage:
-    """Return a message from its three byte strings. Raise BadInput."""
+def message_of_line(line: bytes) -> EventMessage:
+    """Return the message in a line. Raise BadInput."""
+    return _message(parse_json(line, "", "message"))
+
+
+def message_of_frames(topic: bytes, seq: bytes, payload: bytes) -> EventMessage:
+    """Return a message from the three byte strings that a subscriber receives. msgspec must be installed. Raise
+    BadInput."""
+    import msgspec
+
     if len(seq) != NUMBER_BYTES:
         raise BadInput(f"expected {NUMBER_BYTES} bytes of a sequence number, found {len(seq)}")
-    return _message({
-        "topic": topic.decode(errors="replace"),
-        "seq": int.from_bytes(seq, "big"),
-        "payload": _with_text_hashes(decode(payload)),
-    })
+    KV_EVENT_BYTES.check(len(payload), "message of KV events")
+    try:
+        decoded = _with_text_hashes(msgspec.msgpack.decode(payload))
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise BadInput(f"{_NO_MSGPACK}: {str(error)[:80]}") from None
+    return _message({"topic": topic.decode(errors="replace"), "seq": int.from_bytes(seq, "big"), "payload": decoded})
 
 
 def _with_text_hashes(value: Any) -> Any:
@@ -127,6 +139,8 @@ def _message(value: Any) -> EventMessage:
 
 def _event(event: Any) -> Mapping[str, Any]:
     """Return a checked event. Raise BadInput."""
+    if isinstance(event, list):
+        event = _named_fields(event)
     if not isinstance(event, dict) or not isinstance(event.get("type"), str) or len(event["type"]) > LONGEST_NAME:
         raise BadInput("expected an event: an object with its type")
     if event["type"] in (STORED, REMOVED):
@@ -140,6 +154,16 @@ def _event(event: Any) -> Mapping[str, Any]:
     if event["type"] == STORED:
         _check_stored(event)
     return event
+
+
+def _named_fields(fields: Sequence[Any]) -> Any:
+    """Return an event with the names of its fields; those after the known ones are named by their index. None for an
+    array without a type."""
+    if not fields or not isinstance(fields[0], str):
+        return None
+    names = FIELDS.get(fields[0], ())
+    unknown = map(str, range(1 + len(names), len(fields)))
+    return {"type": fields[0], **dict(zip((*names, *unknown), fields[1:], strict=False))}
 
 
 def _check_stored(event: Mapping[str, Any]) -> None:

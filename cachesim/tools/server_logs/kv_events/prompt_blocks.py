@@ -1,24 +1,48 @@
 """Blocks in the prompts of request bodies: which prompts of token ids begin with the tokens of a block and of those
-before it."""
+before it.
+
+A prefix of whole blocks has a key: the digest of the key of the prefix before its last block, and the tokens of that
+block. Events and prompts that have a prefix in common have its key in common.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.tools.server_logs.kv_events.block_history import Place
 
-MOST_COMPARISONS = 20_000_000       # tokens of prompts that are compared; later blocks belong to no known request
+MOST_PREFIXES = 500_000             # keys of all prompts; the oldest prompts are forgotten first
+KEY_BYTES = 16
 Bodies = frozenset[int]
+EMPTY = b""
+"""Key of the prefix without tokens."""
+
+
+class StoredPrefix(NamedTuple):
+    """A block of a store: the key of the prefix that it ends, and the size of its blocks [tokens]."""
+
+    key: bytes
+    size: int
 
 
 class PromptBlocks:
-    """The prompts, by the number of their body, and for each block the bodies whose prompts have it, with the end of
-    the block [tokens]."""
+    """The prompts, by the number of their body, and for each block of the events the prefix that it ends. ``most``:
+    blocks that are kept, None = all; the oldest are forgotten first."""
 
-    def __init__(self, prompts: Mapping[int, Sequence[int]]) -> None:
-        self.prompts = prompts
-        self.left = MOST_COMPARISONS
-        self.known: dict[tuple[Place, Any], tuple[Bodies, int]] = {}
+    def __init__(self, prompts: Mapping[int, Sequence[int]], most: int | None = None) -> None:
+        self.prompts = dict(prompts)
+        self.most = most
+        self.forgotten = 0              # prompts
+        self._room = MOST_PREFIXES
+        self._of_prefix: dict[int, dict[bytes, set[int]]] = {}          # size -> key -> numbers of bodies
+        self._of_block: dict[tuple[Place, Any], StoredPrefix] = {}
+
+    def add(self, number: int, prompt: Sequence[int]) -> None:
+        """Add a prompt. Later events name its body."""
+        self.prompts[number] = prompt
+        for size in self._of_prefix:
+            self._index(number, prompt, size)
 
     def of_event(self, place: Place, event: Mapping[str, Any]) -> list[Bodies | None]:
         """Return for each hash of a store the bodies whose prompts have the block; None = not known: the event leaves
@@ -27,19 +51,68 @@ class PromptBlocks:
         size = event["block_size"]
         tokens = event["token_ids"]
         parent = event.get("parent_block_hash")
-        before = (frozenset(self.prompts), 0) if parent is None else self.known.get((place, parent))
-        if not self.prompts or before is None or len(tokens) != size * len(hashes):
+        before = StoredPrefix(EMPTY, size) if parent is None else self._of_block.get((place, parent))
+        if before is None or before.size != size or len(tokens) != size * len(hashes):
             return [None] * len(hashes)
-        bodies, end = before
+        key = before.key
         found = list[Bodies | None]()
         for at, digest in enumerate(hashes):
-            self.left -= size * len(bodies)
-            if self.left < 0:
-                found.append(None)
-                continue
-            block = tokens[at * size : (at + 1) * size]
-            bodies = frozenset(one for one in bodies if list(self.prompts[one][end : end + size]) == block)
-            end += size
-            self.known[place, digest] = (bodies, end)
-            found.append(bodies)
+            key = _key(key, tokens[at * size : (at + 1) * size])
+            self._of_block.pop((place, digest), None)
+            self._of_block[place, digest] = StoredPrefix(key, size)
+            found.append(self._bodies(key, size))
+        while self.most is not None and len(self._of_block) > self.most:
+            del self._of_block[next(iter(self._of_block))]
         return found
+
+    def _bodies(self, key: bytes, size: int) -> Bodies | None:
+        """Return the bodies with a prefix, None if they are not known: there are no bodies, or none of those that are
+        left has the prefix."""
+        if not self.prompts:
+            return None
+        if size not in self._of_prefix:
+            self._of_prefix[size] = {}
+            for number, prompt in list(self.prompts.items()):
+                self._index(number, prompt, size)
+        found = frozenset(self._of_prefix[size].get(key, ()))
+        return found if found or not self.forgotten else None
+
+    def _index(self, number: int, prompt: Sequence[int], size: int) -> None:
+        """Add the prefixes of a prompt in blocks of this size."""
+        for key in _keys(prompt, size):
+            self._of_prefix[size].setdefault(key, set()).add(number)
+            self._room -= 1
+        while self._room < 0 and len(self.prompts) > 1:
+            self._forget(next(iter(self.prompts)))
+
+    def _forget(self, number: int) -> None:
+        """Remove a prompt."""
+        prompt = self.prompts.pop(number)
+        self.forgotten += 1
+        for size, prefixes in self._of_prefix.items():
+            for key in _keys(prompt, size):
+                numbers = prefixes.get(key, set())
+                self._room += number in numbers
+                numbers.discard(number)
+                if not numbers:
+                    prefixes.pop(key, None)
+
+
+def prompt_tokens(body: Mapping[str, Any]) -> list[int] | None:
+    """Return the prompt of a request body that is a list of token ids, None for another body."""
+    prompt = body.get("prompt")
+    is_tokens = isinstance(prompt, list) and bool(prompt) and all(type(token) is int for token in prompt)
+    return prompt if is_tokens else None
+
+
+def _keys(prompt: Sequence[int], size: int) -> Iterator[bytes]:
+    """Yield the keys of the prefixes of a prompt in whole blocks of this size, the shortest first."""
+    key = EMPTY
+    for end in range(size, len(prompt) + 1, size):
+        key = _key(key, list(prompt[end - size : end]))
+        yield key
+
+
+def _key(before: bytes, tokens: Sequence[Any]) -> bytes:
+    """Return the key of a prefix and the block after it."""
+    return blake2b(before + repr(tokens).encode(), digest_size=KEY_BYTES).digest()

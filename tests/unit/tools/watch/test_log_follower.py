@@ -93,9 +93,8 @@ def test_the_cuts_of_the_pieces_do_not_matter(pieces):
     assert found == (whole if whole[-1] else whole[:-1])
 
 
-def test_a_long_line_is_cut_before_it_ends(monkeypatch):
-    monkeypatch.setattr(log_follower, "LONGEST", 10)
-    split = LineSplitter()
+def test_a_long_line_is_cut_before_it_ends():
+    split = LineSplitter(longest=10)
     assert list(split.lines(b"0123456789ab")) == ["0123456789"]
     assert list(split.lines(b"more" * 100)) == []
     assert list(split.lines(b"end\nnext\n")) == ["next"]
@@ -192,16 +191,14 @@ def test_unread_bytes_are_those_after_the_last_read(tmp_path):
     assert log.unread == 0 and len(os.listdir("/proc/self/fd")) == open_files - 1
 
 
-def test_a_line_of_the_greatest_length_is_complete_at_its_end(monkeypatch):
-    monkeypatch.setattr(log_follower, "LONGEST", 5)
-    splitter = LineSplitter()
+def test_a_line_of_the_greatest_length_is_complete_at_its_end():
+    splitter = LineSplitter(longest=5)
     assert list(splitter.lines(b"abcde")) == [] and list(splitter.lines(b"\nabcd")) == ["abcde"]
     assert list(splitter.lines(b"e")) == [] and list(splitter.last()) == ["abcde"]
 
 
-def test_a_long_line_in_a_single_piece_is_cut_too(monkeypatch):
-    monkeypatch.setattr(log_follower, "LONGEST", 5)
-    splitter = LineSplitter()
+def test_a_long_line_in_a_single_piece_is_cut_too():
+    splitter = LineSplitter(longest=5)
     assert list(splitter.lines(b"abcdefgh\nij\nklmnop\n")) == ["abcde", "ij", "klmno"]
 
 
