@@ -45,6 +45,8 @@ DEMANDED = re.compile(r"(long|slow|meta|browser)\b")
 SHARE = pytest.StashKey[frozenset[Path]]()
 SESSION = pytest.StashKey[pytest.Session]()
 SHARED_OUT = pytest.StashKey[bool]()
+GROWTH = 32 << 20                        # bytes by which a test may increase resident memory until garbage is collected
+STATM = Path("/proc/self/statm")
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -86,7 +88,7 @@ def pytest_collection_modifyitems(items):
 def pytest_join_cases(config, items):
     """Join the cases of a test in a process that runs its share of all files, unless cases are selected by name."""
     if SHARE in config.stash and not config.getoption("keyword"):
-        items[:] = joined(items, reset_options)
+        items[:] = joined(items, after_each)
 
 
 def pytest_sessionstart(session):
@@ -126,19 +128,35 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """Restore output options and limits. After the last test of a folder, forget the runs and syntax trees that its
-    modules keep, and exempt what other modules keep from garbage collection."""
+    """Restore output options, limits and memory. After the last test of a folder, forget the runs and syntax trees that
+    its modules keep, and exempt what other modules keep from garbage collection."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
         forget_results(item.path.parent.relative_to(item.config.rootpath).as_posix().replace("/", "."))
         gc.collect()
         gc.freeze()
-    reset_options()
+    after_each()
 
 
-def reset_options():
-    """Restore the output options and limits, which the command line sets for its whole process."""
+def after_each():
+    """Restore the output options and limits, which the command line sets for its whole process. Collect garbage if
+    resident memory increased much: a run that refers to itself may hold large arrays in few objects, and the collector
+    counts objects."""
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
+    if resident() > Memory.after_collection + GROWTH:
+        gc.collect()
+        Memory.after_collection = resident()
+
+
+class Memory:
+    """Resident memory of this process after the last garbage collection of a large test [bytes]."""
+
+    after_collection = 0
+
+
+def resident():
+    """Return the resident memory of this process [bytes]; 0 on a system that does not tell."""
+    return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
 
 
 def forget_results(package):
