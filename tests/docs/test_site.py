@@ -71,3 +71,10 @@ def test_a_folder_that_is_no_site_is_not_replaced(tmp_path):
     file.write_text("mine")
     assert main(["--out", str(tmp_path)]) == exits.BAD_INPUT
     assert file.read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    pytest.importorskip("sphinx", reason="the builder of the site: make site installs it")
+    (tmp_path / "letter.txt").write_text("mine")
+    assert main(["--out", str(tmp_path / "letter.txt" / "site")]) == exits.BAD_INPUT
+    assert capsys.readouterr().err.count("\n") == 1

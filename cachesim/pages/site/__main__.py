@@ -36,6 +36,9 @@ def main(argv: list[str]) -> int:
     except BadInput as bad:
         complain(str(bad))
         return bad.code
+    except OSError as error:
+        complain(f"{args.out}: cannot be written: {(error.strerror or str(error)).lower()}")
+        return exits.BAD_INPUT
 
 
 def _build(out: Path, jobs: int) -> int:
