@@ -78,7 +78,7 @@ def flags_of(options: Setting, search: AgentSearch) -> Iterator[str]:
             yield flag_text(flag, value, search.engine.manual.open_words)
 
 
-def _gib(n: int) -> str:
+def gib_text(n: int) -> str:
     return f"{n / GIB:,.1f} GiB"
 
 
@@ -95,7 +95,7 @@ class NotedSearch(SearchListener):
         """Note the workload and the number of settings."""
         search = self.search
         about = {"model": self.word, "profile": search.profile, "clients": search.clients, "workload": _load(search)}
-        note(f"{_workload(about)}: comparing {counted(settings, 'setting')}")
+        note(f"{workload_text(about)}: comparing {counted(settings, 'setting')}")
 
     def leads(self, basis: str, best: CostlySetting) -> None:
         """Note the best setting so far."""
@@ -112,11 +112,11 @@ def agents_report(data: Data) -> Iterator[RenderableType]:
         yield indented(_cost_line(data["best"]), "bold")
         if data["best"]["unanswered"]:
             yield indented(_unanswered(data["best"]), "bold red")
-        yield indented(f"at most {_gib(data['best']['bytes'])} for caches, {_room(data)}")
+        yield indented(f"at most {gib_text(data['best']['bytes'])} for caches, {_room(data)}")
         if data["next"]:
             yield Text("next:")
         for one in data["next"]:
-            yield indented(f"{_shown(one)}, {_gib(one['bytes'])}{_notes(one)}")
+            yield indented(f"{_shown(one)}, {gib_text(one['bytes'])}{_notes(one)}")
             yield as_typed(one["command"], "cyan", "     ")
         yield Text("why:")
         for one in data["reasons"]:
@@ -157,14 +157,15 @@ def _unanswered(cost: Mapping[str, Any]) -> str:
 
 def _room(data: Data) -> str:
     if data["weights"] is None:
-        return f"{_gib(data['memory'])} given; weights and compute buffers are not counted (--weights N)"
-    return f"{_gib(data['memory'])} given, {_gib(data['weights'])} of them for weights; compute buffers are not counted"
+        return f"{gib_text(data['memory'])} given; weights and compute buffers are not counted (--weights N)"
+    given = f"{gib_text(data['memory'])} given, {gib_text(data['weights'])} of them for weights"
+    return f"{given}; compute buffers are not counted"
 
 
 def _method(data: Data) -> Iterator[str]:
-    yield _workload(data)
+    yield workload_text(data)
     scaled = f" {data['scale']} tokens run as one, the best setting again unscaled." if data["scale"] > 1 else ""
-    excluded = f"; {data['excluded']} more do not fit into {_gib(data['room'])}" if data["excluded"] else ""
+    excluded = f"; {data['excluded']} more do not fit into {gib_text(data['room'])}" if data["excluded"] else ""
     yield f"{data['tried']} settings tried{excluded}.{scaled}"
     if data["wrong_settings"]:
         first = data["wrong"][0]
@@ -174,7 +175,7 @@ def _method(data: Data) -> Iterator[str]:
         yield f"Less precise rows save {100 // WORTH} % of the prompt tokens or more; their errors are not simulated."
 
 
-def _workload(data: Data) -> str:
+def workload_text(data: Data) -> str:
     load, s = data["workload"], "s" * (data["clients"] != 1)
     sessions = f"{load['sessions']} " if load["source"] == "recorded sessions" else ""
     left_out = f"; {load['left_out']} longer sessions left out" if load["left_out"] else ""

@@ -9,6 +9,7 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.untrusted_files import file_size
+from cachesim.tools.picture.plot_file import plot_file
 from cachesim.tools.run.arguments import case_options
 from cachesim.tools.run.work_arguments import count, jobs, memory_size, tokens
 
@@ -73,6 +74,7 @@ def run(args: Namespace) -> int:
     for option, default in OTHERS.items():
         if getattr(args, option) != default:
             raise BadInput(f"--{option.replace('settings', 'set')} cannot be combined with --for agents")
+    file = plot_file(args)
     profile = _profile(args.profiles, args.model)
     model = real_model(args.model)
     weights = args.weights or _file_size(args.model)
@@ -86,11 +88,19 @@ def run(args: Namespace) -> int:
     if not args.json:
         search.listener = NotedSearch(search, args.model)
     with unfinished("the search for settings was not finished"):
-        data = agents_data(search, search.advice(), args.model, args.memory, weights)
+        advice = search.advice()
+        data = agents_data(search, advice, args.model, args.memory, weights)
     if args.json:
         say_json({"schema": SCHEMA, "agents": data})
     else:
         show(*agents_report(data))
+    if file:
+        from rich.console import Group
+
+        from cachesim.tools.advise.agent_plot import agent_plot
+        from cachesim.tools.picture.plot_file import write_plots
+
+        write_plots(file, [agent_plot(search, advice, data)], Group(*agents_report(data)))
     return exits.HOLDS if data["best"] else exits.BROKEN
 
 

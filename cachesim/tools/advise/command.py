@@ -18,6 +18,7 @@ from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command, start_command
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.run.arguments import (
     CASE,
     CaseOptions,
@@ -68,6 +69,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_limits(parser, JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS, *OF_AN_IMPORT)
     add_json(parser)
     add_pictures(parser)
+    add_plot(parser, "evaluated tokens of the suggestions, or with --for agents of the settings against their memory")
 
 
 def seconds(text: str) -> int:
@@ -95,6 +97,7 @@ def run(args: Namespace) -> int:
     if len(args.cases) != 1:
         raise BadInput(f"expected a file, an id or a line, found {len(args.cases)} arguments")
     (text,) = args.cases
+    file = plot_file(args)
     options = case_options(args)
     imported: RepairCase | None = args.imported(text, options)
     found = sized(AskedCase(text=text, options=options, sizes=args.sizes, limits=args.limits), imported)
@@ -110,6 +113,13 @@ def run(args: Namespace) -> int:
         command = f"cachesim advise {shell_command(case_arguments(named, text))}"
         shown = PictureOptions(command, try_sentence(first), names=run_names(first), report=advise_report(first))
         draw_cases(picture_files(args), done.drawn[:2], shown)
+    if file:
+        from rich.console import Group
+
+        from cachesim.tools.advise.advice_plot import advice_plots
+        from cachesim.tools.picture.plot_file import write_plots
+
+        write_plots(file, advice_plots(done.found), Group(*map(advise_report, done.found)))
     if done.ended is not None:
         return exits.interrupted(done.ended)
     if any(data["log"] and data["log"]["is_refuted"] for data in done.found):

@@ -12,7 +12,7 @@ from cachesim.tools.run.arguments import case_options, read_under_engines
 
 SCHEMA = 1             # version of the JSON form of `advise` without requests
 REQUEST = "A8>1"       # any request: only the server of its scenario is read
-UNUSED = {"sizes": "", "out": None, "svg": "", "html": "", "trace": ""}
+UNUSED = {"sizes": "", "out": None, "svg": "", "html": "", "trace": "", "plot": ""}
 
 
 def is_asked(args: Namespace) -> bool:

@@ -10,6 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, known_profiles
 from cachesim.tools.run.work_arguments import add_jobs, add_limits, memory_size, tokens
 
@@ -41,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_jobs(parser)
     add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
     add_json(parser)
+    add_plot(parser, "the parts against the memory")
 
 
 def prepared(argv: list[str], known: Collection[str]) -> list[str]:
@@ -83,6 +85,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.memory.estimate import estimate
     from cachesim.tools.memory.report import memory_data, memory_report
 
+    file = plot_file(args)
     if args.list_models:
         return _list_models(args.json)
     if not args.model:
@@ -102,6 +105,13 @@ def run(args: Namespace) -> int:
     else:
         for one in data:
             show(*memory_report(one))
+    if file:
+        from rich.console import Group
+
+        from cachesim.tools.memory.memory_plot import memory_plots
+        from cachesim.tools.picture.plot_file import write_plots
+
+        write_plots(file, memory_plots(data), Group(*(line for one in data for line in memory_report(one))))
     return exits.HOLDS if all(one["fits"] in (None, True) for one in data) else exits.BROKEN
 
 

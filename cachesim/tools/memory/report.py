@@ -82,8 +82,8 @@ def _spelled(engine: Engine, option: str) -> str:
 
 def memory_report(data: Data) -> Iterator[RenderableType]:
     """Yield the report: the total and whether it fits, the parts, sizes of single objects, and what to lower."""
-    yield _answer(data)
-    yield Text(f"{data['model']} under {data['profile']}{_options(data)}", "dim")
+    yield answer(data)
+    yield Text(f"{data['model']} under {data['profile']}{options_text(data)}", "dim")
     yield _table(data["parts"], max(data["total"], data["room"] or 0))
     yield from _each(data["each"])
     if data["compared"] == "":
@@ -93,12 +93,13 @@ def memory_report(data: Data) -> Iterator[RenderableType]:
     for note in data["notes"]:
         yield Text(f"note: {note}", "yellow")
     if data["room"] and data["pool"] and not data["takes_all"]:
-        yield Text(f"{_gib(data['room'])} hold {_counts(data['pool'])}")
+        yield Text(f"{gib_text(data['room'])} hold {_counts(data['pool'])}")
     if data["largest_context"]:
         yield Text(f"largest context that fits: {data['largest_context']:,} tokens")
     if data["together"]:
         flags = " ".join(_spelling(one["flag"], one["after"]) for one in data["together"])
-        yield Text(f"no flag alone is enough; together: {flags}: {_gib(data['together'][-1]['total'])}, fits", "green")
+        total = gib_text(data["together"][-1]["total"])
+        yield Text(f"no flag alone is enough; together: {flags}: {total}, fits", "green")
     for n, one in enumerate(data["lower"][:FEW]):
         yield _advice(one, n)
 
@@ -137,7 +138,7 @@ def _evaluated(cell: Data) -> str:
     return f"{failed:,} of {cell['requests']:,} requests fail, {share} of the other prompts are evaluated"
 
 
-def _options(data: Data) -> str:
+def options_text(data: Data) -> str:
     """Return the options, those that were left to the server in parentheses."""
     given = [f" {_spelling(one['flag'], one['value'])}" for one in data["set"]]
     chosen = [f"{one['name']} {one['number']:,}" for one in data["chosen"]]
@@ -153,19 +154,20 @@ def _counts(pool: list[Data]) -> str:
     return ", ".join(f"{one['number']:,} {one['name']}" for one in pool)
 
 
-def _answer(data: Data) -> Text:
+def answer(data: Data) -> Text:
     """Return the first line."""
     total = data["total"]
     room = data["room"]
     beside = "beside weights and compute buffers"
     if data["unlimited"]:
-        return Text(f"at least {_gib(total)} {beside}: {data['unlimited']} sets no limit", "bold red")
+        return Text(f"at least {gib_text(total)} {beside}: {data['unlimited']} sets no limit", "bold red")
     if room is None:
-        return Text(f"{_gib(total)} at most, {beside}", "bold")
+        return Text(f"{gib_text(total)} at most, {beside}", "bold")
     if data["takes_all"]:
-        return Text(f"{_gib(room)} hold {_counts(data['pool'])}", "bold")
+        return Text(f"{gib_text(room)} hold {_counts(data['pool'])}", "bold")
     verdict = "fits into" if data["fits"] else "does not fit into"
-    return Text(f"{_gib(total)} at most, {beside}: {verdict} {_gib(room)}", "bold" if data["fits"] else "bold red")
+    style = "bold" if data["fits"] else "bold red"
+    return Text(f"{gib_text(total)} at most, {beside}: {verdict} {gib_text(room)}", style)
 
 
 def _table(parts: list[Data], whole: int) -> WholeTable:
@@ -200,7 +202,7 @@ def _advice(change: Data, n: int) -> Text:
     values = f"{_spelling(change['flag'], change['before'])} -> {_value(change['after'])}"
     cost = change.get("workload")
     evaluated = f"; {_evaluated(cost)}" if cost else ""
-    text = f"{'or:' if n else 'lower first:':<12} {values}: {_gib(change['total'])}{verdict}{evaluated}"
+    text = f"{'or:' if n else 'lower first:':<12} {values}: {gib_text(change['total'])}{verdict}{evaluated}"
     return Text(text, "green" if change["fits"] else "")
 
 
@@ -208,6 +210,6 @@ def _value(value: Any) -> str:
     return ("off", "on")[value] if isinstance(value, bool) else str(value)
 
 
-def _gib(n: int) -> str:
+def gib_text(n: int) -> str:
     """Return bytes in GiB, small amounts in MiB."""
     return f"{n / GIB:,.1f} GiB" if n >= GIB else f"{n / MIB:,.1f} MiB"

@@ -10,6 +10,7 @@ from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, error_data
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.base.untrusted_files import path_of
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 
@@ -43,6 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="continue the workload in the folder")
     work_arguments.add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
     arguments.add_json(parser)
+    add_plot(parser, "with --curve, evaluated tokens against the values")
 
 
 def _at_least_one(text: str) -> int:
@@ -70,6 +72,8 @@ def run(args: Namespace) -> int:
 
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
+    if plot_file(args) and not args.curve:
+        raise BadInput("--plot needs --curve")
     options = JobOptions(
         model=args.model, profiles=args.profiles, settings=args.settings, sessions=args.sessions, scale=args.scale,
         detail=args.detail or ("counts" if args.curve else "causes"),
@@ -142,6 +146,13 @@ def _run_curve(args: Namespace, todo: Sequence[CellJob]) -> int:
         say_json(error_data("input" if isinstance(last, BadInput) else "crash", exits.worst(codes), last))
     else:
         show(*curves_report(data))
+    if args.plot:
+        from rich.console import Group
+
+        from cachesim.tools.picture.plot_file import write_plots
+        from cachesim.tools.workload.curve_plot import curve_plots
+
+        write_plots(args.plot, curve_plots(data), Group(*curves_report(data)))
     return exits.worst(codes)
 
 

@@ -55,7 +55,7 @@ def curves_report(data: Data) -> Iterator[RenderableType]:
 
 
 def _curve_report(curve: Data) -> Iterator[RenderableType]:
-    yield Text(_answer(curve), "bold")
+    yield Text(answer(curve), "bold")
     cost = _cost(curve)
     if cost:
         yield Text(cost)
@@ -74,7 +74,7 @@ def _curve_report(curve: Data) -> Iterator[RenderableType]:
     yield Text(_method(curve), "dim")
 
 
-def _answer(curve: Data) -> str:
+def answer(curve: Data) -> str:
     """Return the sentence that answers how much is enough."""
     points = curve["points"]
     if not curve["option"]:
@@ -86,18 +86,23 @@ def _answer(curve: Data) -> str:
         return f"all {curve['requests']:,} requests fail with each value that was tried"
     if best["answered"] < curve["requests"]:
         failed = curve["requests"] - best["answered"]
-        return (f"{_named(curve, curve['best'])} answers most: {failed:,} of {curve['requests']:,} requests fail, "
+        return (f"{named(curve, curve['best'])} answers most: {failed:,} of {curve['requests']:,} requests fail, "
                 f"{share} % of the other prompts are evaluated")  # fmt: skip
     if curve["enough"] is None:
-        return f"{_named(curve, curve['best'])} evaluates least: {share} % of the prompt tokens"
+        return f"{named(curve, curve['best'])} evaluates least: {share} % of the prompt tokens"
     enough = by_value[str(curve["enough"])]
-    size = f" ({_bytes(enough['memory'])})" if enough["memory"] else ""
-    told = f"{_named(curve, curve['enough'])}{size}: {share} % of the prompt tokens are evaluated"
+    size = f" ({byte_text(enough['memory'])})" if enough["memory"] else ""
+    told = f"{named(curve, curve['enough'])}{size}: {share} % of the prompt tokens are evaluated"
     if enough["evaluated"] == curve["unlimited"] and not enough["refused"]:
         told += ", as with unlimited memory"
     elif enough is points[-1]:
         told += " with the largest value tried"
     return f"{told}; smaller values were not tried" if enough is points[0] else told
+
+
+def share_of(point: Data) -> str:
+    """Return the evaluated share of a point."""
+    return f"{share_text(point['evaluated'], point['prompt'])} %"
 
 
 def _sessions_answer(points: Sequence[Data]) -> str:
@@ -127,14 +132,14 @@ def _cost(curve: Data) -> str:
     if present is None or point is None:
         return ""
     best = next(other for other in curve["points"] if other["value"] == curve["best"])
-    name = f"{_named(curve, present)}, as now"
+    name = f"{named(curve, present)}, as now"
     share = share_text(point["evaluated"], point["prompt"])
     if point["answered"] < best["answered"]:
         return f"{name}: {best['answered'] - point['answered']:,} requests fail that others values answer"
     more = point["evaluated"] - best["evaluated"]
     if not more:
         return f"{name}: {share} %, no value evaluates less"
-    return f"{name}: {share} %, {short_number(more)} tokens more than {_named(curve, curve['best'])}"
+    return f"{name}: {share} %, {short_number(more)} tokens more than {named(curve, curve['best'])}"
 
 
 def _rise(curve: Data) -> str:
@@ -145,18 +150,19 @@ def _rise(curve: Data) -> str:
         return ""
     for smaller, larger in pairwise(points):
         if larger["evaluated"] > smaller["evaluated"] and larger["answered"] <= smaller["answered"]:
-            return (f"larger is not always better: {_named(curve, larger['value'])} evaluates more than "
-                    f"{_value(smaller['value'])}")  # fmt: skip
+            return (f"larger is not always better: {named(curve, larger['value'])} evaluates more than "
+                    f"{value_text(smaller['value'])}")  # fmt: skip
     return ""
 
 
-def _named(curve: Data, value: Option) -> str:
+def named(curve: Data, value: Option) -> str:
     """Return a value of the axis with its name."""
     unit = f" {curve['unit']}" if curve["unit"] else ""
-    return f"{curve['option'] or 'sessions'} {_value(value)}{unit}"
+    return f"{curve['option'] or 'sessions'} {value_text(value)}{unit}"
 
 
-def _value(value: Option) -> str:
+def value_text(value: Option) -> str:
+    """Return a value of the axis."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int | float) else value
@@ -175,10 +181,10 @@ def _table(curve: Data) -> WholeTable:
     table.add_column("", no_wrap=True)
     for point in points:
         failed = curve["requests"] - point["answered"]
-        memory = [_bytes(point["memory"]) if point["memory"] is not None else "-"] if has_memory else []
+        memory = [byte_text(point["memory"]) if point["memory"] is not None else "-"] if has_memory else []
         mark = "cyan" if point["value"] == curve["enough"] else ""
         table.add_row(
-            Text(_value(point["value"]), mark), *memory, short_number(point["evaluated"]),
+            Text(value_text(point["value"]), mark), *memory, short_number(point["evaluated"]),
             share_text(point["evaluated"], point["prompt"]), *([f"{failed:,}" if failed else ""] if has_failed else []),
             Text(block_bar(point["evaluated"], point["prompt"], BAR), "cyan"),
         )  # fmt: skip
@@ -208,7 +214,7 @@ def _method(curve: Data) -> str:
             f"{own} smaller values, which refuse or delay requests, were run")  # fmt: skip
 
 
-def _bytes(n: int) -> str:
+def byte_text(n: int) -> str:
     """Return bytes in GiB, small amounts in MiB."""
     return f"{n / GIB:,.1f} GiB" if n >= GIB else f"{n / MIB:,.1f} MiB"
 
