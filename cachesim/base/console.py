@@ -158,6 +158,8 @@ def _console_class() -> type[Console]:
     from rich.segment import Segment
     from rich.text import Span, Text
 
+    from cachesim.base.layout import is_plain_line
+
     class EscapingConsole(Console):
         """Console that escapes the control characters of texts, and breaks no line between a flag and its value. Raise
         BrokenPipeError, which the command line turns into an exit code."""
@@ -182,8 +184,7 @@ def _console_class() -> type[Console]:
         takes most of the time of a long report."""
         plain = text.plain
         blanks = options.max_width - cell_len(plain)
-        is_simple = plain.isprintable() and plain == plain.strip(" ") and not text.spans
-        if not plain or not is_simple or blanks < 0 or "ignore" in (text.overflow, options.overflow):
+        if not plain or not is_plain_line(text) or blanks < 0 or options.overflow == "ignore":
             return None
         padded = {"default": plain, "left": plain + " " * blanks, "right": " " * blanks + plain}
         return padded.get(text.justify or options.justify or "default")

@@ -54,15 +54,20 @@ class MainBranch:
         self.line, self.when = line, when
         self._tables = [(when.own[rules.name], rules, rules.leaves()) for rules in line]
         paths = dict.fromkeys(path for *_, leaves in self._tables for path in leaves)
-        self.spans: Mapping[str, Sequence[FieldSpan]] = {path: list(self._history(path)) for path in paths}
+        rows: dict[str, list[tuple[Commit, DatedChange]]] = {path: [] for path in paths}
+        for row in when.between:
+            rows.setdefault(row.field, []).append((when.landed[row.source], row))
+        self.spans: Mapping[str, Sequence[FieldSpan]] = {path: list(self._history(path, rows[path])) for path in paths}
+        self._varying = {path: spans for path, spans in self.spans.items() if len(spans) > 1}
+        self._vague = [(path, *pair) for path, spans in self._varying.items() for pair in pairwise(spans)
+                       if pair[1].after is not None]  # fmt: skip
 
-    def _history(self, path: str) -> Iterator[FieldSpan]:
-        """Yield the values of a field in order."""
+    def _history(self, path: str, rows: Sequence[tuple[Commit, DatedChange]]) -> Iterator[FieldSpan]:
+        """Yield the values of a field in order. ``rows``: its dated changes between two rule sets."""
         point, _, leaves = self._tables[0]
         value = leaves.get(path)
         yield FieldSpan(point, value, "")
         for (low, older, _), (high, newer, leaves) in pairwise(self._tables):
-            rows = [(self.when.landed[row.source], row) for row in self.when.between if row.field == path]
             for first, row in rows:
                 if not first.by(low) and first.by(high):
                     low, value = first, row.value
@@ -81,41 +86,42 @@ class MainBranch:
 
     def at(self, point: Commit) -> ComposedRules:
         """Return the rules at a point that is not before the oldest rule set."""
-        now = {path: self._span_at(path, point) for path in self.spans}
-        values = {path: span.value for path, span in now.items()}
-        notes = tuple(filter(None, (self._note(path, point) for path in self.spans)))
+        places = {path: _last_by(spans, point) for path, spans in self._varying.items()}
+        now = {path: spans[places[path]] for path, spans in self._varying.items()}
         before = [table for table in reversed(self._tables) if table[0].by(point)]
+        notes = tuple(self._notes(point))
         for _, rules, leaves in [*before, *self._tables[len(before):]]:
-            if all(leaves.get(path) == value for path, value in values.items()):
+            if all(leaves.get(path) == span.value for path, span in now.items()):
                 return ComposedRules(rules, rules, (), notes)
         _, base, leaves = before[0]
         other = {path: span for path, span in now.items() if span.value != leaves.get(path)}
         spans = sorted(other.items(), key=lambda one: one[1].first)
         changes = tuple(DatedChange(path, span.value, span.source) for path, span in spans)
         read = {path for path, span in now.items() if not span.is_recorded}
+        ended = {path: spans[places[path] + 1].source for path, spans in self._varying.items()
+                 if places[path] + 1 < len(spans)}  # fmt: skip
         rules = base.with_leaves({path: span.value for path, span in other.items()})
-        return ComposedRules(rules.described(read, self._ended(now)), base, changes, notes)
-
-    def _ended(self, now: Mapping[str, FieldSpan]) -> dict[str, str]:
-        """Return the source of the next change of each field."""
-        pairs = ((path, a, b) for path, spans in self.spans.items() for a, b in pairwise(spans))
-        return {path: b.source for path, a, b in pairs if a is now[path]}
+        return ComposedRules(rules.described(read, ended), base, changes, notes)
 
     def _span_at(self, path: str, point: Commit) -> FieldSpan:
         spans = self.spans[path]
-        return next((span for span in reversed(spans) if span.first.by(point)), spans[0])
+        return spans[_last_by(spans, point)]
 
-    def _note(self, path: str, point: Commit) -> str:
-        """Return a line if the value of a field at a point is unknown, "" if it is known."""
-        for before, span in pairwise(self.spans[path]):
-            if span.after is not None and span.after.by(point) and span.after != point and not span.first.by(point):
-                what, old = self._subject(path, before.value, span.value)
-                low, high = self.when.label(span.after), self.when.label(span.first)
-                if self.when.parts(span.source):
-                    return f"{what}: changed in parts between {low} and {high} ({span.source}): the older {old} is used"
+    def _notes(self, point: Commit) -> Iterator[str]:
+        """Yield a line for the first change of each field of which it is not known whether it landed by a point."""
+        noted = set[str]()
+        for path, before, span in self._vague:
+            after = span.after
+            if path in noted or after is None or after == point or not after.by(point) or span.first.by(point):
+                continue
+            noted.add(path)
+            what, old = self._subject(path, before.value, span.value)
+            low, high = self.when.label(after), self.when.label(span.first)
+            if self.when.parts(span.source):
+                yield f"{what}: changed in parts between {low} and {high} ({span.source}): the older {old} is used"
+            else:
                 by = f" ({span.source})" if span.source else ""
-                return f"{what}: changed between {low} and {high}{by}; its build is not known: the older {old} is used"
-        return ""
+                yield f"{what}: changed between {low} and {high}{by}; its build is not known: the older {old} is used"
 
     @staticmethod
     def _subject(path: str, older: Any, newer: Any) -> tuple[str, str]:
@@ -170,6 +176,14 @@ class MainBranch:
         """Return the point at which a span begins, with its source."""
         low = "" if span.after is None else f"a build between {self.when.label(span.after)} and "
         return f"{low}{self.when.label(span.first)}" + (f" ({span.source})" if span.source else "")
+
+
+def _last_by(spans: Sequence[FieldSpan], point: Commit) -> int:
+    """Return the index of the last span that begins at or before a point, 0 without one."""
+    for place in range(len(spans) - 1, 0, -1):
+        if spans[place].first.by(point):
+            return place
+    return 0
 
 
 def format_period(found: RuleSetPeriod, when: Timeline) -> str:

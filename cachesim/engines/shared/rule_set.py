@@ -81,7 +81,7 @@ class RuleSet(Version, ABC):
     def _fields(self) -> dict[str, object]:
         out, inner = dict[str, object](), dict[str, object]()
         for name, value in table_fields(self).items():
-            if is_table(value):
+            if not callable(value) and is_table(value):
                 inner |= {f"{name}.{field}": one for field, one in table_fields(value).items()}
             else:
                 out[name] = value

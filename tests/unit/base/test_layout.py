@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.layout import ROOMY, FittedRenderable, WholeTable, indented, lean_table, shortened
@@ -173,3 +175,36 @@ def test_a_styled_cell_keeps_its_style_in_a_pair():
                       highlight=False)  # fmt: skip
     console.print(table)
     assert f"\x1b[31m{'y' * 20}" in console.file.getvalue().splitlines()[1]
+
+
+cells = st.tuples(st.sampled_from(["", "·", "a b", "12,345", "日本", "[x]"]), st.sampled_from(["", "bold red"]))
+columns = st.fixed_dictionaries({
+    "justify": st.sampled_from(["left", "right"]), "style": st.sampled_from(["", "dim"]),
+    "min_width": st.sampled_from([None, 7]),
+})  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(
+    kinds=st.lists(columns, min_size=1, max_size=4), rows=st.lists(st.lists(cells, min_size=4, max_size=4), max_size=3),
+    header=st.booleans(), edge=st.booleans(), padding=st.sampled_from([(0, 1), (0, 2, 0, 0)]),
+)
+def test_a_table_that_fits_is_printed_as_rich_prints_it(kinds, rows, header, edge, padding):
+    ours = WholeTable(padding=padding, show_header=header, pad_edge=edge)
+    theirs = Table(box=None, header_style="dim", padding=padding, show_header=header, pad_edge=edge)
+    for table in (ours, theirs):
+        for kind in kinds:
+            table.add_column("head", **kind)
+        for row in rows:
+            texts = [Text(plain or "-" * (not header), style) for plain, style in row]
+            table.add_row(*texts[: len(kinds)], style="blue")
+    consoles = [Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard") for _ in range(2)]
+    for console, table in zip(consoles, (ours, theirs), strict=True):
+        console.print(table)
+    found, wanted = (Text.from_ansi(console.file.getvalue()) for console in consoles)
+    assert found.markup == wanted.markup
+
+
+@given(text=st.sampled_from(["", "a b c", " a", "日本", "word " * 5]), by=st.integers(0, 4), width=st.integers(6, 30))
+def test_an_indented_text_is_printed_as_rich_prints_it(text, by, width):
+    assert printed(indented(text, "dim", by), width) == printed(Padding(text, (0, 0, 0, by), expand=False), width)
