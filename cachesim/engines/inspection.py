@@ -44,6 +44,14 @@ class StatePart(NamedTuple):
     rows: Mapping[int, LayerState | None]
 
 
+class ResumeUnit(NamedTuple):
+    """Unit that a server shares between requests: evaluation resumes only after a multiple of ``tokens``. ``noun``: the
+    engine's word for it."""
+
+    tokens: int
+    noun: str
+
+
 class StoredContent(NamedTuple):
     """Rows and recurrent states of a stored object, without its tokens."""
 

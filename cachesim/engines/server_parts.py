@@ -19,6 +19,7 @@ from cachesim.engines.inspection import (
     DraftMemory,
     ExceededLimit,
     Key,
+    ResumeUnit,
     StoredBytes,
     StoredContent,
     StoredObject,
@@ -86,6 +87,11 @@ class Inspection(ABC):
         return True
 
     # Restore points.
+
+    @property
+    def resume_unit(self) -> ResumeUnit | None:
+        """Unit of tokens after whose multiples alone evaluation resumes, None = after any token."""
+        return None
 
     @abstractmethod
     def kept(self) -> list[Key]:

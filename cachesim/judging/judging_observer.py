@@ -254,7 +254,7 @@ class JudgingObserver(AnswerObserver):
         ledger = self.ledger.settle(
             number, answer.id_slot, prompt, answer.cache_n, wrong=judged.equal_cold is False
         )
-        ledger = ledger.without_reading(answer.unread)
+        ledger = ledger.within_unit(self.server.inspection.resume_unit).without_reading(answer.unread)
         if answer.status != 200 or answer.died:
             ledger = ledger._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
         else:

@@ -20,7 +20,7 @@ from typing import Callable, NamedTuple
 
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.inspection import Key, RestorePoint, StoredContent, TokenPrefix
+from cachesim.engines.inspection import Key, RestorePoint, ResumeUnit, StoredContent, TokenPrefix
 from cachesim.engines.point_kinds import running_key
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
@@ -39,6 +39,8 @@ from cachesim.oracle.cold_run import ColdRun
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 """Causes that, inside the request itself, only carry out the decision not to use a restore point."""
+TOO_FEW = "too few"
+"""Cause of tokens that end within a unit of the server, the only kind of place from which it resumes."""
 LEDGER_EVENTS: frozenset[type[Event]] = frozenset((Decided, Declined, Gained, Advanced, Lost, Launch, Release))
 """The events that ``RecomputeLedger.record`` needs."""
 
@@ -46,7 +48,8 @@ LEDGER_EVENTS: frozenset[type[Event]] = frozenset((Decided, Declined, Gained, Ad
 class Charge(NamedTuple):
     """Re-evaluated tokens of a request, charged to a cause. ``event`` is the cause ("never captured", "not chosen",
     "evicted", "advanced" where evaluation continued past a live state, ...); ``rule`` the id of the rule behind it;
-    ``at`` the request at which it happened, -1 = ``request``; ``kind`` the restore point that was lost."""
+    ``at`` the request at which it happened, -1 = ``request``; ``kind`` the restore point that was lost, or the unit
+    that the tokens do not fill."""
 
     request: int
     tokens: int
@@ -74,6 +77,16 @@ class RequestLedger(NamedTuple):
         if not unread or not tokens or self.wrong:
             return self
         return self._replace(charges=(Charge(self.charges[0].request, tokens, unread, "", -1),))
+
+    def within_unit(self, unit: ResumeUnit | None) -> RequestLedger:
+        """Return the ledger with the tokens after the longest restore point charged to their number, if they were never
+        captured and are too few for a further ``unit``: no restore point can lie among them."""
+        if unit is None or not self.charges or self.charges[0].event != "never captured":
+            return self
+        if self.wrong or self.held // unit.tokens != self.best // unit.tokens:
+            return self
+        few = self.charges[0]._replace(event=TOO_FEW, kind=unit.noun)
+        return self._replace(charges=(few, *self.charges[1:]))
 
     @property
     def is_balanced(self) -> bool:

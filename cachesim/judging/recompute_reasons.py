@@ -3,6 +3,7 @@
 diverged        never evaluated before: the prompt is new from here on
 one token       all of it was reusable, but a token must be evaluated for logits
 never captured  evaluated before, but no restore point was made there
+too few         evaluated before, but the tokens end within a block or page of the server
 erased, evicted, consumed (removed from the prompt cache on load), cleared, overwritten, truncated
                 a restore point existed and was removed in this way
 advanced        the state existed briefly during evaluation and was not checkpointed
@@ -21,10 +22,12 @@ from cachesim.engines.base import CACHE_OFF, UNREAD, Answer, prompt_of
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.judgement import Judgement
+from cachesim.judging.recompute_ledger import TOO_FEW
 from cachesim.judging.verdict_words import SERVER_DIED, error_name
 
 WORDS = {
     "never captured": "no {kept} was taken there",
+    TOO_FEW: "the tokens do not fill a {kind}",
     "not chosen": "{kind} not used",
     "not read": "{kind} chosen but unreadable",
     "consumed": "{kind} removed from the prompt cache on load",

@@ -9,6 +9,7 @@ import numpy as np
 from cachesim.engines.inspection import (
     ExceededLimit,
     Key,
+    ResumeUnit,
     RowsPart,
     StatePart,
     StoredContent,
@@ -44,6 +45,11 @@ class Inspection(RequestInspection):
         self.tree_cache = scheduler.tree_cache
         self.pools = scheduler.pools
         self.tp_worker = scheduler.tp_worker
+
+    @property
+    def resume_unit(self) -> ResumeUnit:
+        """The page of the tree."""
+        return ResumeUnit(self.points.page, "page")
 
     def occupied_slots(self) -> list[int]:
         """Return the requests in progress: an ended request leaves only what others can find."""

@@ -8,7 +8,16 @@ from typing import Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import BlockCell, ExceededLimit, Key, RowsPart, StatePart, StoredObject, TokenPrefix
+from cachesim.engines.inspection import (
+    BlockCell,
+    ExceededLimit,
+    Key,
+    ResumeUnit,
+    RowsPart,
+    StatePart,
+    StoredObject,
+    TokenPrefix,
+)
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.shared.request_queue import RequestInspection, too_many
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
@@ -57,6 +66,11 @@ class Inspection(RequestInspection):
         self.running = scheduler.running
         self.kv_cache_manager = scheduler.kv_cache_manager
         self.model_runner = model_runner
+
+    @property
+    def resume_unit(self) -> ResumeUnit:
+        """The block of a single group, or the tokens after which blocks of all groups end."""
+        return ResumeUnit(self.points.align, "block")
 
     def occupied_slots(self) -> list[int]:
         """Return the running requests."""

@@ -99,6 +99,7 @@ def test_a_scenario_up_to_a_request_has_those_sent_together_with_it():
     ("never captured", "", "no mark was taken there"), ("not chosen", "", "restore point not used"),
     ("cleared", RUNNING, "slot cleared"), ("cleared", CHECKPOINT, "slot cleared"), ("cleared", "", "slot cleared"),
     ("cleared", "block", "cache cleared"), ("evicted", "block", "block evicted"), ("other", "block", "other"),
+    ("too few", "page", "the tokens do not fill a page"),
 ])  # fmt: skip
 def test_events_in_words(event, kind, text):
     assert what_happened(event, kind, "mark") == text

@@ -29,15 +29,16 @@ class AssumedLength(NamedTuple):
     is_bounded: bool = True
 
 
-def assumed_lengths(chain: Sequence[ChainedRequest]) -> list[tuple[AssumedLength, ...]]:
-    """Return the possible lengths of each prompt, most likely first; () if the log shows nothing about it."""
+def assumed_lengths(chain: Sequence[ChainedRequest], tail: int = END) -> list[tuple[AssumedLength, ...]]:
+    """Return the possible lengths of each prompt, most likely first; () if the log shows nothing about it. ``tail``:
+    tokens of a prompt after its last checkpoint."""
     found: list[tuple[AssumedLength, ...]] = []
     longest = 0
     for link in chain:
         request = link.logged
-        lengths = _lengths(link, longest)
+        lengths = _lengths(link, longest, tail)
         if lengths and lengths[0].why == ENDS and not request.is_whole and request.end is not None:
-            lengths = (*_by_checkpoints(request.end, listed_checkpoints(link)), *lengths)
+            lengths = (*_by_checkpoints(request.end, listed_checkpoints(link), tail), *lengths)
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
         found.append(lengths)
     return found
@@ -48,13 +49,13 @@ def has_length(request: LoggedRequest) -> bool:
     return request.n_tokens is not None or request.range_of("n_tokens") is not None
 
 
-def _lengths(link: ChainedRequest, longest: int) -> tuple[AssumedLength, ...]:
+def _lengths(link: ChainedRequest, longest: int, tail: int) -> tuple[AssumedLength, ...]:
     """Return the possible lengths of a prompt. ``longest``: the longest prompt before it."""
     request = link.logged
     if request.is_cancelled and request.end:
         why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
         whole = AssumedLength(request.end, why, is_bounded=False)
-        return (*_by_resumption(link, request.end), whole)
+        return (*_by_resumption(link, request.end, tail), whole)
     if request.n_tokens is not None:
         return (AssumedLength(request.n_tokens),)
     known = _known_range(request, link.held)
@@ -68,7 +69,9 @@ def _lengths(link: ChainedRequest, longest: int) -> tuple[AssumedLength, ...]:
     least = _least(request)
     if least and link.following is not None and request.end is None:
         least = max(least, link.following.logged.least("cache_n"))      # the next request reused so many tokens
-    return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
+    if not 0 < least <= MOST_ASSUMED:
+        return ()
+    return (AssumedLength(least, ENDS, is_bounded=False), *_by_last_batch(request, least, tail))
 
 
 def _known_range(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:
@@ -80,22 +83,31 @@ def _known_range(request: LoggedRequest, held: ProvenRange | None) -> ProvenRang
     return printed.within(shared) if printed.meets(shared) else printed
 
 
-def _by_checkpoints(end: int, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
+def _by_checkpoints(end: int, listed: Sequence[int], tail: int) -> tuple[AssumedLength, ...]:
     """Return the length of a prompt that leaves the last of these checkpoints, () without one. ``end``: tokens in its
     slot at the end; ``listed``: tokens of checkpoints that later lines show, and no line creates."""
-    last = max((at for at in listed if at + END <= end), default=0)
-    return (AssumedLength(last + END, MARKED, is_bounded=False),) if last else ()
+    last = max((at for at in listed if at + tail <= end), default=0)
+    return (AssumedLength(last + tail, MARKED, is_bounded=False),) if last else ()
 
 
-def _by_resumption(link: ChainedRequest, end: int) -> tuple[AssumedLength, ...]:
+def _by_last_batch(request: LoggedRequest, least: int, tail: int) -> tuple[AssumedLength, ...]:
+    """Return the length of a prompt whose last batch has its last ``tail`` tokens, () unless the log shows a batch that
+    begins at the last checkpoint. ``least``: the minimum length."""
+    last = max(request.created, default=0)
+    begun = [] if request.tied is None else [line.number_of("p0") for line in request.tied.of("batch")]
+    is_last = bool(begun) and begun[-1] == last and least < last + tail
+    return (AssumedLength(last + tail, MARKED, is_bounded=False),) if is_last else ()
+
+
+def _by_resumption(link: ChainedRequest, end: int, tail: int) -> tuple[AssumedLength, ...]:
     """Return the length of a cancelled prompt after whose last checkpoint the next request of its slot resumes, () if
     that one shows no checkpoint. ``end``: tokens in the slot when the client hung up."""
     step = next(link.walk_later(), None)
     at = step.logged.cache_n if step is not None and step.is_resumed_within else None
-    if at is None or not link.logged.least("cache_n") < at <= end - END:
+    if at is None or not link.logged.least("cache_n") < at <= end - tail:
         return ()
-    why = f"cancelled after its prompt, assumed to end {END} tokens after the checkpoint at which the next one resumes"
-    return (AssumedLength(at + END, why, is_bounded=False),)
+    why = f"cancelled after its prompt, assumed to end {tail} tokens after the checkpoint at which the next one resumes"
+    return (AssumedLength(at + tail, why, is_bounded=False),)
 
 
 def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:

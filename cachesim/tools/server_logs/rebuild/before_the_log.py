@@ -203,14 +203,19 @@ def earlier_prompts(
     """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
     and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
     another a micro-batch before that. ``earlier``: tokens of further checkpoints from before the log."""
-    marks = {hi + 1 for _, hi, _ in logged.checked} | {*earlier}
-    marks |= {logged.restored_end} if logged.restored_end else set()
+    marks = examined_checkpoints(logged) | {*earlier}
     alone = sorted(mark for mark in marks if not {mark + size for size in BATCHES} & marks)
     ends = [mark + end for mark in alone][-MAX_EARLIER:]
     if not ends:
         return [needed], 1
     answer = needed - ends[-1] + 1
     return (ends, max(1, answer)) if answer <= ANSWER else ([*ends, needed], 1)
+
+
+def examined_checkpoints(logged: LoggedRequest) -> set[int]:
+    """Return the tokens of the checkpoints of its slot that the server examined for a request: all from the longest one
+    down to the restored one, or all of them."""
+    return {last + 1 for _, last, _ in logged.checked} | ({logged.restored_end} if logged.restored_end else set())
 
 
 def held_before(logged: LoggedRequest) -> int | None:

@@ -22,6 +22,7 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     earlier_checkpoints,
     earlier_conversations,
     earlier_prompts,
+    examined_checkpoints,
     held_before,
     held_by_window,
     listed_checkpoints,
@@ -81,7 +82,7 @@ class ScenarioBuilder(CandidateServer):
         self.running: list[tuple[ReconstructedRequest, RunningPrompt]] = []
         self.started = not BEGINS.isdisjoint(session.kinds)
         chain = chain_requests(session.requests)
-        self.lengths = assumed_lengths(chain)
+        self.lengths = assumed_lengths(chain, grammars()[session.engine].end)
         self.chain = {id(link.logged): link for link in chain}
         self.task_kind = _task_kind(session)
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
@@ -381,7 +382,28 @@ class ScenarioBuilder(CandidateServer):
             return
         ends, answered = earlier_prompts(logged, needed, end, earlier)
         where = f"@{logged.slot}" if self.names_slots else ""
-        self._send_earlier(self.texts.shared.prefix(needed - 1), ends, answered, where)
+        begins = self.texts.shared.prefix(needed - 1)
+        examined = examined_checkpoints(logged)
+        has_messages = "user_starts" in ENGINES[self.blank.engine].manual.takes
+        before = self._progress() if has_messages and len(ends) > 1 and examined.issuperset(earlier) else None
+        self._send_earlier(begins, ends, answered, where)
+        if before is None or self._has_examined(logged):
+            return
+        several = self._progress()
+        self._return_to(before)
+        inside = sorted(at for at in examined if at < ends[-1] - end)
+        self._send_earlier(begins, ends[-1:], answered, where, inside)
+        if not self._has_examined(logged):
+            self._return_to(several)
+
+    def _has_examined(self, logged: LoggedRequest) -> bool:
+        """True if the slot of a request has the checkpoints that the server examined for it. Below a restored one it
+        may have others."""
+        self._finish_answers()
+        examined = examined_checkpoints(logged)
+        least = 0 if logged.full else min(examined)
+        held = self.stage.server.inspection.checkpoints(logged.slot)
+        return {at for at in held if at >= least} == examined
 
     def _fill_prompt_cache(self) -> None:
         """Send the conversations that a prompt cache held when the log began, and another prompt after them."""
@@ -412,14 +434,16 @@ class ScenarioBuilder(CandidateServer):
                 self._send_earlier(self.texts.shared.prefix(OTHER_PROMPT - 1), [OTHER_PROMPT], 1, f"@{slot}")
                 self.fillers += len(self.lines) - before
 
-    def _send_earlier(self, text: SlotText, ends: Sequence[int], answered: int, where: str) -> SlotText:
+    def _send_earlier(
+        self, text: SlotText, ends: Sequence[int], answered: int, where: str, messages: Sequence[int] = ()
+    ) -> SlotText:
         """Send prompts of these lengths, each a prefix of the next, that begin with a text. The last has an answer of
-        ``answered`` tokens. Return the last prompt."""
+        ``answered`` tokens. In each, user messages begin at ``messages``. Return the last prompt."""
         for number, size in enumerate(ends):
             word = self._new_word()
             self.words[word] = size - text.size
             text = text.append_word(word, size - text.size)
-            line, last = text.notation(word), answered > 1 and size == ends[-1]
+            line, last = text.notation(word, messages), answered > 1 and size == ends[-1]
             if last:
                 self.words[word.lower()] = answered
                 line += f">{word.lower()}{answered}"

@@ -107,7 +107,7 @@ def test_the_token_in_flight_of_an_answer_that_ends_early_is_not_counted_as_eval
 def test_an_evicted_block_is_charged_to_the_eviction():
     run = judged("A30/B40/A", block_size=4, num_gpu_blocks=16)
     assert run.verdict.equal_cold and reused(run) == [0, 0, 20]
-    assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "VL-POOL-EVICT")]
+    assert charges(run, 2) == [(1, "too few", ""), (8, "evicted", "VL-POOL-EVICT")]
 
 
 @pytest.mark.parametrize(("line", "flags", "cause"), [
