@@ -334,6 +334,9 @@ def _known_answer(body: Body, generated: str, same: int, tokenizer: Tokenizer) -
     """Return the answer with the text ``generated``, of which the next request sends the first ``same`` characters
     back."""
     counted = max(1, len(tokenizer.tokens(generated)))
+    stated = body.reported.generated
+    if tokenizer.exact and stated and counted > stated:
+        return KnownAnswer(generated, stated, returned=0)       # not the text's tokens, which are more
     tokens = _generated_tokens(body, counted, tokenizer.exact)
     if same == len(generated):
         is_whole = tokens < HIDDEN * counted

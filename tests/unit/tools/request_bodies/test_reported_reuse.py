@@ -1,7 +1,9 @@
 """Reuse that replies state, beside the reuse that is simulated.
 
-A file of ``captures`` has the requests and replies of a real llama-server b11549 with a tiny model. Something was
-planted between the requests of most; the planted flag is not among the options with which a capture is simulated.
+A file of ``captures`` has the requests and replies of a real llama-server b11549 with a tiny model. Those in
+``captures/mlx_lm`` are of a real mlx_lm.server 0.32.2, those in ``captures/sglang`` of the released scheduler of SGLang
+0.5.23 (``tests/peers/sglang_server.py``). Something was planted between the requests of most; the planted flag is not
+among the options with which a capture is simulated.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ class Capture(NamedTuple):
     server: Mapping[str, Any]
     first: int | None = None
     possible: str = ""
+    profile: str = "llama_cpp@b11549"
 
 
+MLX = "mlx_lm@0.32.2"
+SGLANG = "sglang@0.5.23"
 ONE = {"parallel": 1, "ctx_size": 2048}
 WITHOUT_CACHE = {**ONE, "cache_ram": 0}
 ALL_COUNTS = "the simulation then has every count of the replies"
@@ -44,6 +49,13 @@ CAPTURES = (
     Capture("no_reuse", "AAAA", ONE, 1, f"--set cache_prompt=false: {ALL_COUNTS}"),
     Capture("window", "W8A", ONE, 2, f"--set ctx_checkpoints=0: {ALL_COUNTS}"),
     Capture("same_text_before", "AAAA", ONE, 0, "another client sent the same text before"),
+    Capture("mlx_lm/nothing", "AA", {}, profile=MLX),                     # answers come back in more tokens
+    Capture("mlx_lm/hybrid", "GGGA", {}, profile=MLX),
+    Capture("mlx_lm/restart", "AA", {}, 2, GONE, MLX),
+    Capture("mlx_lm/cache_size", "AA", {}, 2, f"--set prompt_cache_size=1: {ALL_COUNTS}", MLX),
+    Capture("sglang/nothing", "A", {}, profile=SGLANG),
+    Capture("sglang/page_size", "A", {}, 1, f"--set page_size=16: {ALL_COUNTS}", SGLANG),
+    Capture("sglang/other_client", "A", {}, 2, GONE, SGLANG),
 )
 
 
@@ -56,8 +68,13 @@ def imported(exchanges, folder, model="GGGA"):
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_the_first_difference_from_a_real_server_is_named_with_what_was_planted(capture):
-    options = ImportOptions(profile="llama_cpp@b11549", model=capture.model, server=capture.server)
-    data, _ = import_bodies([FOLDER / f"{capture.name}.jsonl"], options)
+    file = FOLDER / f"{capture.name}.jsonl"
+    tokenizer = file.with_name("tokenizer.json")
+    if tokenizer.exists():
+        pytest.importorskip("tokenizers", reason="the extra `import` is not installed")
+    options = ImportOptions(profile=capture.profile, model=capture.model, server=capture.server,
+                            tokenizer=str(tokenizer) if tokenizer.exists() else "")  # fmt: skip
+    data, _ = import_bodies([file], options)
     assert data["reported"]["first_different"] == capture.first
     assert any(capture.possible in says for says in data["reported"]["possible"]) or capture.first is None
     assert all(row["simulated"] == row["stated"] for row in data["requests"][: capture.first])
