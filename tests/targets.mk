@@ -218,7 +218,7 @@ peers-sglang: $(PEERS_SGLANG)/.made
 
 $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_SGLANG)
-	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install -e . msgspec
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[kv-events]'
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23 sglang-router==0.3.2
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.20 \
 		sglang==0.5.20

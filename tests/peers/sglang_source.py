@@ -185,6 +185,7 @@ def load(folder, schedule=False, host=False, events=False, trees=False):
     REAL.update(SCHEDULE if schedule else ())
     REAL.update(HOST if host else ())
     REAL.update(RECORDER if events else ())
+    ABSENT.difference_update({"zmq"} if events else ())
     REAL.add(f"{TREE}.hicache_storage")             # it has the names of the pools
     from sglang.srt.mem_cache import base_prefix_cache, radix_cache
 

@@ -1,9 +1,9 @@
 """Subscriber to the KV events of a server on this machine.
 
 A message has three frames: topic, 8 bytes of its number (big-endian), payload. A publisher may keep its last messages:
-a request of 8 bytes, the first wanted number, is answered by a message of an empty frame, number and payload for each,
-and then one whose number is -1. Source: ``ZmqEventPublisher`` in ``vllm/distributed/kv_events.py`` (0.33.0) and
-``sglang/srt/disaggregation/kv_events.py`` (0.5.23).
+a request of 8 bytes, the first wanted number, is answered by an empty frame and the message, for each, and then by one
+whose number is -1. Earlier releases leave out the topic there. Source: ``ZmqEventPublisher`` in
+``vllm/distributed/kv_events.py`` (0.33.0) and ``sglang/srt/disaggregation/kv_events.py`` (0.5.23).
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class EventEndpoint:
                 if not socket.poll(REPLAY):
                     return
                 _, *frames = socket.recv_multipart()
-                if frames[:1] == [END]:
+                if END in frames[:2]:
                     return
-                yield _message([topic.encode(), *frames])
+                yield _message(frames if len(frames) == 3 else [topic.encode(), *frames])
 
     def has_answered(self) -> bool:
         """True if a publisher has ever been connected."""
