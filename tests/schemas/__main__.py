@@ -137,7 +137,7 @@ SHOWN: Mapping[str, Any] = {
         "removed_unseen": 0, "present": 3, "first_message": 0, "gaps": [{"after": 2, "before": 4, "messages": 1}],
         "unknown_fields": [{"name": "BlockStored.x", "number": 1}], "missed_blocks": 1, "missed_tokens": 16,
         "requests": [{"request": 0, "blocks": 1, "tokens": 16, "alone": 1}], "undecided": True, "bodies": 3,
-        "bodies_without_tokens": 1, "bodies_forgotten": 0, "replayed": 0, "answered": True}},
+        "bodies_without_tokens": 1, "bodies_joined": 1, "bodies_forgotten": 0, "replayed": 0, "answered": True}},
     "playground": {"schema": 1, "url": "http://127.0.0.1:8080/"},
     "merge": {"schema": 1, "campaigns": [
         {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,

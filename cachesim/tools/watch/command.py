@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -54,6 +55,10 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="endpoint from which missing messages are read again, for example tcp://127.0.0.1:5558")
     parser.add_argument("--bodies", metavar="FILE", default="",
                         help="growing file of request bodies, as --save writes them, to be joined with KV events")
+    parser.add_argument("--tokenizer", metavar="FILE", default="",
+                        help="tokenizer of --bodies with texts: tokenizer.json or GGUF")
+    parser.add_argument("--template", metavar="FILE", default="",
+                        help="chat template of --bodies with chats: Jinja, tokenizer_config.json or GGUF")
     add_json(parser)
 
 
@@ -72,8 +77,11 @@ def run(args: Namespace) -> int:
         raise BadInput("LOG and --log are the same option")
     if args.kv_events:
         return _events(args)
-    if args.kv_replay or args.bodies:
-        raise BadInput(f"{'--kv-replay' if args.kv_replay else '--bodies'} needs --kv-events")
+    of_events = {"--kv-replay": args.kv_replay, "--bodies": args.bodies, "--tokenizer": args.tokenizer,
+                 "--template": args.template}  # fmt: skip
+    for option, value in of_events.items():
+        if value:
+            raise BadInput(f"{option} needs --kv-events")
     if bool(args.listen) != bool(args.to):
         raise BadInput("--listen and --to belong together")
     name = args.log or args.joined
@@ -102,16 +110,19 @@ def run(args: Namespace) -> int:
 
 def _events(args: Namespace) -> int:
     """Print the rows of KV events until their source ends or an interrupt, then the totals. Return the exit code."""
+    from cachesim.tools.request_bodies.prompt_tokens import PromptTokens
     from cachesim.tools.watch.event_endpoint import EventEndpoint, is_endpoint
     from cachesim.tools.watch.event_lines import LONGEST_LINE, EventLines
     from cachesim.tools.watch.event_report import EventOutput
     from cachesim.tools.watch.event_watch import EventWatch
 
     others = {"LOG": args.log or args.joined, "--listen": args.listen, "--to": args.to, "--save": args.save,
-              "--header": args.header, "--profile": args.profile}  # fmt: skip
+              "--header": args.header}  # fmt: skip
     for name, value in others.items():
         if value:
             raise BadInput(f"--kv-events does not go with {name}", hint="use a second `cachesim watch`")
+    if (args.tokenizer or args.template or args.profile) and not args.bodies:
+        raise BadInput("--tokenizer, --template and --profile need --bodies")
     of_endpoint = is_endpoint(args.kv_events)
     if args.once and of_endpoint:
         raise BadInput("--once needs a file: an endpoint has no end")
@@ -120,18 +131,17 @@ def _events(args: Namespace) -> int:
     bodies = LogFollower(argument_path(args.bodies), LONGEST_LINE) if args.bodies else None
     source = (EventEndpoint(args.kv_events, args.kv_replay) if of_endpoint
               else EventLines(argument_path(args.kv_events), args.once))  # fmt: skip
-    output = EventOutput(args.json)
-    watch = EventWatch(source, bodies, output.row)
     if of_endpoint:
         note(f"subscribed to {source.name}; Ctrl-C ends")
-    try:
-        watch.run()
-    except KeyboardInterrupt as interrupt:
-        output.end(watch.totals())
-        return exits.interrupted(interrupt)
-    finally:
-        source.close()
-    totals = watch.totals()
+    output = EventOutput(args.json)
+    with PromptTokens(args.tokenizer, args.template, args.profile) as reader, closing(source):
+        watch = EventWatch(source, bodies, reader, output.row)
+        try:
+            watch.run()
+        except KeyboardInterrupt as interrupt:
+            output.end(watch.totals())
+            return exits.interrupted(interrupt)
+        totals = watch.totals()
     output.end(totals)
     return exits.UNDECIDED if totals["undecided"] else exits.HOLDS
 

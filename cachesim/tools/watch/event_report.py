@@ -42,6 +42,7 @@ def _remarks(totals: Mapping[str, Any]) -> Iterator[str]:
     if totals["replayed"]:
         yield f"{counted(totals['replayed'], 'message')} read again from the publisher"
     if totals["bodies_without_tokens"]:
-        yield f"{counted(totals['bodies_without_tokens'], 'request')} without token ids, which cannot be joined"
+        without = counted(totals["bodies_without_tokens"], "request")
+        yield f"{without} without token ids, not joined (--tokenizer, --template)"
     if totals["bodies_forgotten"]:
         yield f"{counted(totals['bodies_forgotten'], 'prompt')} forgotten: too many tokens"

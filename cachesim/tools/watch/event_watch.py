@@ -9,11 +9,12 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import KV_BLOCKS
 from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.request_bodies.body_files import bodies_in
+from cachesim.tools.request_bodies.prompt_tokens import PromptTokens
 from cachesim.tools.run.kv_event_messages import EventMessage
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
 from cachesim.tools.server_logs.kv_events.events_report import missed_data, totals_data
 from cachesim.tools.server_logs.kv_events.missed_totals import MissedTotals
-from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks, prompt_tokens
+from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
 from cachesim.tools.watch.log_follower import LogFollower
 
 TICK = 0.2                      # seconds between two looks at the files
@@ -39,13 +40,18 @@ class EventSource(Protocol):
 
 
 class EventWatch:
-    """Watch of a source. ``bodies``: file with the requests of the server, None = not given; ``show``: prints a
-    row."""
+    """Watch of a source. ``bodies``: file with the requests of the server, None = not given; ``reader``: of their
+    prompts; ``show``: prints a row."""
 
     def __init__(
-        self, source: EventSource, bodies: LogFollower | None, show: Callable[[Mapping[str, Any]], None]
+        self,
+        source: EventSource,
+        bodies: LogFollower | None,
+        reader: PromptTokens,
+        show: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self._source = source
+        self._reader = reader
         self._bodies = bodies
         self._show = show
         self._prompts = PromptBlocks({}, most=KV_BLOCKS.now)
@@ -66,6 +72,7 @@ class EventWatch:
         return {
             **totals_data(self._history, self._totals, self._source.name),
             "bodies": self._read, "bodies_without_tokens": self._without_tokens,
+            "bodies_joined": len(self._prompts.joined),
             "bodies_forgotten": self._prompts.forgotten, "replayed": self._replayed,
             "answered": self._source.has_answered(),
         }  # fmt: skip
@@ -113,9 +120,9 @@ class EventWatch:
         with suppress(BadInput):
             value = parse_json(line.encode()) if line.strip() else None
         for found in bodies_in(value, ""):
-            prompt = prompt_tokens(found.body)
-            if prompt is None:
-                self._without_tokens += 1
-            else:
-                self._prompts.add(self._read, prompt)
-            self._read += 1
+            for prompt in self._reader.of_body(found):
+                if prompt is None:
+                    self._without_tokens += 1
+                else:
+                    self._prompts.add(self._read, prompt)
+                self._read += 1

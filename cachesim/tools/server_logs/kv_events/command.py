@@ -10,10 +10,11 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.body_files import read_bodies
+from cachesim.tools.request_bodies.prompt_tokens import PromptTokens
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
 from cachesim.tools.server_logs.kv_events.events_report import events_data, events_report
 from cachesim.tools.server_logs.kv_events.message_reader import read_messages
-from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks, prompt_tokens
+from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
 
 SCHEMA = 1
 
@@ -24,10 +25,12 @@ def run_events(args: Namespace) -> int:
     if args.out or args.html or args.svg or args.trace:
         raise BadInput("KV events make no scenario: -o and pictures need a log or request bodies")
     file, *others = args.files
-    history = BlockHistory(PromptBlocks(_prompts([Path(name) for name in others])).of_event)
+    with PromptTokens(args.tokenizer, args.template, args.profiles[0] if args.profiles else "") as reader:
+        prompts = PromptBlocks(_prompts([Path(name) for name in others], reader))
+    history = BlockHistory(prompts.of_event)
     for message in read_messages(Path(file)):
         history.read(message)
-    data = events_data(history, file)
+    data = {**events_data(history, file), "bodies": len(prompts.prompts), "bodies_joined": len(prompts.joined)}
     if args.json:
         say_json({"schema": SCHEMA, "events": data})
     else:
@@ -35,17 +38,15 @@ def run_events(args: Namespace) -> int:
     return exits.UNDECIDED if data["undecided"] else exits.HOLDS
 
 
-def _prompts(paths: Sequence[Path]) -> dict[int, list[int]]:
-    """Return the prompts of request bodies that consist of token ids, by the number of the body. Raise BadInput for
-    files without such a prompt."""
+def _prompts(paths: Sequence[Path], reader: PromptTokens) -> dict[int, list[int]]:
+    """Return the token ids of the prompts of request bodies, by the number of the body. Raise BadInput for files
+    without a known prompt."""
     if not paths:
         return {}
     bodies, _ = read_bodies(paths)
-    prompts = {}
-    for number, found in enumerate(bodies):
-        prompt = prompt_tokens(found.body)
-        if prompt is not None:
-            prompts[number] = prompt
-    if not prompts:
-        raise BadInput("no request has a prompt of token ids, by which events are joined", file=str(paths[0]))
-    return prompts
+    prompts = [prompt for found in bodies for prompt in reader.of_body(found)]
+    known = {number: prompt for number, prompt in enumerate(prompts) if prompt is not None}
+    if not known:
+        raise BadInput("no request has a prompt of token ids, by which events are joined", file=str(paths[0]),
+                       hint="--tokenizer, and --template for chats, make tokens of texts")  # fmt: skip
+    return known

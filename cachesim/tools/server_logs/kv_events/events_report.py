@@ -96,6 +96,9 @@ def totals_text(data: Data) -> Iterator[str]:
     least = "at least " if data["undecided"] else ""
     yield (f"stored again after they had left: {least}{counted(data['missed_blocks'], 'block')}, "
            f"{data['missed_tokens']:,} tokens (each group of layers counts by itself)")  # fmt: skip
+    if data["bodies"] and not data["bodies_joined"]:
+        yield (f"no block is in the prompts of the {data['bodies']:,} requests: another server, tokenizer or chat "
+               f"template")  # fmt: skip
     requests = sorted(data["requests"], key=lambda one: -one["tokens"])
     for one in requests[:ROWS]:
         others = "" if one["alone"] == one["blocks"] else f"; {one['blocks'] - one['alone']:,} also in other prompts"

@@ -34,6 +34,7 @@ class PromptBlocks:
         self.prompts = dict(prompts)
         self.most = most
         self.forgotten = 0              # prompts
+        self.joined = set[int]()        # bodies whose prompts have a block of the events
         self._room = MOST_PREFIXES
         self._of_prefix: dict[int, dict[bytes, set[int]]] = {}          # size -> key -> numbers of bodies
         self._of_block: dict[tuple[Place, Any], StoredPrefix] = {}
@@ -75,6 +76,7 @@ class PromptBlocks:
             for number, prompt in list(self.prompts.items()):
                 self._index(number, prompt, size)
         found = frozenset(self._of_prefix[size].get(key, ()))
+        self.joined |= found
         return found if found or not self.forgotten else None
 
     def _index(self, number: int, prompt: Sequence[int], size: int) -> None:
@@ -96,13 +98,6 @@ class PromptBlocks:
                 numbers.discard(number)
                 if not numbers:
                     prefixes.pop(key, None)
-
-
-def prompt_tokens(body: Mapping[str, Any]) -> list[int] | None:
-    """Return the prompt of a request body that is a list of token ids, None for another body."""
-    prompt = body.get("prompt")
-    is_tokens = isinstance(prompt, list) and bool(prompt) and all(type(token) is int for token in prompt)
-    return prompt if is_tokens else None
 
 
 def _keys(prompt: Sequence[int], size: int) -> Iterator[bytes]:

@@ -171,7 +171,8 @@ def test_blocks_beyond_the_limit_are_forgotten_those_that_left_first():
 
 
 @pytest.mark.parametrize(("words", "named"), [
-    (("--bodies", "b"), "--kv-events"), (("--kv-replay", "tcp://127.0.0.1:1"), "--kv-events"),
+    (("--bodies", "b"), "--kv-events"), (("--tokenizer", "t"), "--kv-events"),
+    (("--kv-events", "e", "--template", "t"), "--bodies"), (("--kv-replay", "tcp://127.0.0.1:1"), "--kv-events"),
     (("LOG", "--kv-events", "e"), "LOG"), (("--kv-events", "e", "--listen", "127.0.0.1:0"), "--listen"),
     (("--kv-events", "tcp://127.0.0.1:5557", "--once"), "--once"), (("--kv-events", "missing.jsonl"), "missing.jsonl"),
     (("--kv-events", "e.msgpack"), "e.msgpack"),

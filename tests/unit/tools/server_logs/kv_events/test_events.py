@@ -8,6 +8,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from tests.shared import ROOT
 
 
 def stored(*hashes, parent=None, tokens=(), medium="GPU", **more):
@@ -21,6 +22,7 @@ def removed(*hashes, medium="GPU"):
     return {"type": "BlockRemoved", "block_hashes": list(hashes), "medium": medium}
 
 
+TOKENIZER = ROOT / "tests/unit/tools/request_bodies/captures/mlx_lm/tokenizer.json"
 CLEARED = {"type": "AllBlocksCleared"}
 
 
@@ -33,7 +35,7 @@ def line(seq, *events, ts=0.5, rank=0):
 def read(tmp_path, capsys):
     """Import lines with these bodies; return the exit code and the data."""
 
-    def run(*lines, bodies=()):
+    def run(*lines, bodies=(), words=()):
         file = tmp_path / "events.jsonl"
         file.write_text("\n".join(lines))
         names = [str(file)]
@@ -41,7 +43,7 @@ def read(tmp_path, capsys):
             other = tmp_path / "bodies.jsonl"
             other.write_text("\n".join(map(json.dumps, bodies)))
             names.append(str(other))
-        code = main(["import", *names, "--json"])
+        code = main(["import", *names, *words, "--json"])
         return code, json.loads(capsys.readouterr().out)["events"]
 
     return run
@@ -94,6 +96,21 @@ def test_bodies_are_named_whose_prompts_of_token_ids_have_the_block(read):
              line(2, stored(2, parent=1, tokens=(7, 8))), line(3, stored(1, tokens=(5, 6))))  # fmt: skip
     assert [row["requests"] for row in read(*lines, bodies=bodies)[1]["missed"]] == [[0, 3], [0, 2, 3]]
     assert [row["requests"] for row in read(*lines)[1]["missed"]] == [None, None]
+
+
+def test_texts_and_chats_are_joined_by_the_tokens_of_a_tokenizer_and_a_template(read, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers", reason="the extra `import` is not installed")
+    pytest.importorskip("jinja2")
+    template = tmp_path / "template.jinja"
+    template.write_text("{% for m in messages %} say{{ m.content }}{% endfor %}")
+    tokens = tokenizers.Tokenizer.from_file(str(TOKENIZER)).encode(" say open like").ids
+    bodies = [{"prompt": " say open like become"}, {"messages": [{"role": "user", "content": " open like"}]},
+              {"prompt": " other"}]  # fmt: skip
+    lines = line(0, stored(1, tokens=tokens[:2])), line(1, removed(1)), line(2, stored(1, tokens=tokens[:2]))
+    _, data = read(*lines, bodies=bodies, words=("--tokenizer", str(TOKENIZER), "--template", str(template)))
+    assert data["missed"][0]["requests"] == [0, 1] and (data["bodies"], data["bodies_joined"]) == (3, 2)
+    _, data = read(*lines, bodies=bodies, words=("--tokenizer", str(TOKENIZER)))
+    assert data["missed"][0]["requests"] == [0] and data["bodies"] == 2
 
 
 def test_unknown_fields_and_events_are_counted(read):
