@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import copy
 from functools import wraps
-from itertools import count
-from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 
@@ -196,21 +195,43 @@ class TooManyDecisions(BaseException):
     server error."""
 
 
+class DecisionLimiter:
+    """Limits the decisions of runs, one after the other. Each rule is wrapped once: a search runs rule sets that share
+    most of their rules."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.numbers = [0]                # of decisions in the present run
+        self._bounded: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    def limit(self, rules: T, most: int) -> T:
+        """Return a rule set that decides like ``rules`` and raises TooManyDecisions after ``most`` decisions. It is
+        valid up to the next call of this method."""
+        self.most = most
+        self.numbers[0] = 0
+        return rules.changed({field: self._limited(fn) for field, fn in graded_rules(rules).items()})
+
+    def _limited(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        known = self._bounded.get(fn)
+        if known is not None:
+            return known
+        numbers = self.numbers
+
+        def bounded(*args: Any) -> Any:
+            numbers[0] += 1
+            if numbers[0] > self.most:
+                raise TooManyDecisions(f"more than {self.most} decisions")
+            return fn(*args)
+
+        # ``functools.wraps`` takes longer.
+        vars(bounded).update(vars(fn), __wrapped__=fn)
+        self._bounded[fn] = bounded
+        return bounded
+
+
 def limit_decisions(rules: T, most: int) -> T:
     """Return a rule set that decides like ``rules`` and raises TooManyDecisions after ``most`` decisions."""
-    numbers = count(1)
-    return rules.changed({field: _limited(fn, numbers, most) for field, fn in graded_rules(rules).items()})
-
-
-def _limited(fn: Callable[..., Any], counter: Iterator[int], most: int) -> Callable[..., Any]:
-    def bounded(*args: Any) -> Any:
-        if next(counter) > most:
-            raise TooManyDecisions(f"more than {most} decisions")
-        return fn(*args)
-
-    # A search wraps all rules for every run, and ``functools.wraps`` takes most of that time.
-    vars(bounded).update(vars(fn), __wrapped__=fn)
-    return bounded
+    return DecisionLimiter().limit(rules, most)
 
 
 def replace_outcome(rules: T, variants: Variants, outcome: Outcome, answer: str) -> T:

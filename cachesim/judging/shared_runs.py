@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Sequence, TypeGuard, TypeVar
 
-from cachesim.engines.rule_outcomes import is_same_answer, limit_decisions
+from cachesim.engines.rule_outcomes import DecisionLimiter, is_same_answer
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, RuleSet, is_table, table_fields
 
 R = TypeVar("R")
@@ -65,6 +65,7 @@ class SharedRuns(Generic[R]):
         self.columns = columns_of(self.tables)
         self.known: dict[str, R] = {}               # results of rule sets that shared a run
         self.made: list[tuple[_Witness, R]] = []
+        self.limiter = DecisionLimiter()
 
     def result(self, rules: RuleSet, near: RuleSet | None = None) -> R:
         """Return the result under a rule set. ``near``: rule set whose rules will be exchanged one by one. Raise what
@@ -105,12 +106,13 @@ class SharedRuns(Generic[R]):
         shared = self.find(rules)
         if shared is not None:
             return shared
-        return self.run(limit_decisions(rules, most_decisions) if most_decisions else rules)
+        return self.run(self.limiter.limit(rules, most_decisions) if most_decisions else rules)
 
     def find(self, rules: RuleSet) -> R | None:
         """Return the result of an earlier run that a run under this rule set would repeat, None without one."""
+        fields = rules.fields()
         for witness, result in self.made:
-            if witness.covers(rules):
+            if witness.covers(fields):
                 return result
         return None
 
@@ -197,13 +199,17 @@ class _Witness:
             if value != mine:
                 self._drop(names)
 
-    def covers(self, rules: RuleSet) -> bool:
-        """True if the run under another rule set repeats this one."""
-        return all(self._agrees(field, value, self.fields.get(field)) for field, value in rules.fields().items())
+    def covers(self, fields: Mapping[str, Any]) -> bool:
+        """True if the run under a rule set with these fields repeats this one."""
+        for field, value in fields.items():
+            mine = self.fields.get(field)
+            if value is not mine and not self._agrees(field, value, mine):
+                return False
+        return True
 
     def _agrees(self, field: str, value: Any, mine: Any) -> bool:
         """True if another value of a field changes nothing in this run."""
-        if value is mine or field in self.unread or self.is_irrelevant(field):
+        if field in self.unread or self.is_irrelevant(field):
             return True
         if is_rule(value) and is_rule(mine):
             return field in self.alike and (field not in self.asked or value in self.alike[field])

@@ -103,8 +103,12 @@ class RuleSet(Version, ABC):
     def leaves(self) -> dict[str, Any]:
         """Return every value that can change by itself, by path: rules and numbers, ``table.field`` of inner tables,
         ``mapping.key`` of mappings, ``set.member`` (True) of sets. Descriptive fields and empty values are left out."""
+        return {**self._leaves}
+
+    @cached_property
+    def _leaves(self) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        for name, value in self.fields().items():
+        for name, value in self._fields.items():
             if name in DESCRIPTION_FIELDS:
                 continue
             if isinstance(value, Mapping):
@@ -151,7 +155,7 @@ class RuleSet(Version, ABC):
     def mixed(self, newer: Self, names: Collection[str]) -> Self:
         """Return this version with these fields or paths (see ``leaves``) of the newer version. Raise AttributeError
         for an unknown field."""
-        leaves = newer.leaves()
+        leaves = newer._leaves
         whole = [name for name in names if name not in leaves and "." not in name]
         return self.changed({name: getattr(newer, name) for name in whole}).with_leaves(
             {name: leaves.get(name) for name in names if name not in whole}
