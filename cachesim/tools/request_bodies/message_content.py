@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, TOKENS, BodyMessage, BodyText, token_character
 from cachesim.tools.request_bodies.media_parts import MEDIA, media_list, media_part
@@ -38,14 +38,27 @@ def answer_of(value: Any, deep: int = 0) -> BodyMessage | None:
 
 def answer_tokens(value: Any) -> BodyMessage | None:
     """Return the message in a response to a prompt of tokens, None without a list of its tokens (``"return_tokens":
-    true`` of llama.cpp, ``output_ids`` of SGLang)."""
-    if not isinstance(value, dict):
-        return None
-    listed: list[Any] = next((value[key] for key in ("tokens", "output_ids") if isinstance(value.get(key), list)), [])
+    true`` of llama.cpp, ``output_ids`` of SGLang, ``"return_token_ids": true`` of vLLM)."""
+    listed = _listed(value, ("tokens", "output_ids", "token_ids"))
     text = "".join(token_character(token) for token in listed)
     if not text or len(text) != len(listed):
         return None
     return BodyMessage("assistant", "response", (BodyText(TOKENS, "response.tokens", text),))
+
+
+def prompt_token_ids(value: Any) -> list[int] | None:
+    """Return the tokens of the prompt as a response lists them (``"return_token_ids": true`` of vLLM), None if it does
+    not."""
+    listed = _listed(value, ("prompt_token_ids",))
+    return listed if listed and all(type(token) is int for token in listed) else None
+
+
+def _listed(value: Any, names: Sequence[str]) -> list[Any]:
+    """Return the first list of these names in a response or in its first choice."""
+    choices = value.get("choices") if isinstance(value, dict) else None
+    holders = (value, choices[0] if isinstance(choices, list) and choices else None)
+    found = (one[name] for one in holders if isinstance(one, dict) for name in names if isinstance(one.get(name), list))
+    return next(found, [])
 
 
 def _message(value: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,5 +1,5 @@
-"""Token ids of the prompts of request bodies: those in a body, or those of its text by a chat template and a
-tokenizer."""
+"""Token ids of the prompts of request bodies: those in a reply or in a body, or those of its text by a chat template
+and a tokenizer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.message_content import prompt_token_ids
 from cachesim.tools.request_bodies.parsed_bodies import PLAIN, as_parsed
 from cachesim.tools.request_bodies.request_diff import render_request
 from cachesim.tools.request_bodies.template import TemplateRenderer, read_template
@@ -39,7 +40,10 @@ class PromptTokens:
             self._tokenizer.close()
 
     def of_body(self, found: FoundBody) -> list[list[int] | None]:
-        """Return the token ids of each prompt of a request, None = not known."""
+        """Return the token ids of each prompt of a request, as its reply or its body has them, None = not known."""
+        listed = prompt_token_ids(found.answer)
+        if listed is not None:
+            return [listed]
         given = found.body.get("prompt")
         if isinstance(given, list):
             prompts = [given] if _are_tokens(given) else given

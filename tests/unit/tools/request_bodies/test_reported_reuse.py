@@ -1,9 +1,9 @@
 """Reuse that replies state, beside the reuse that is simulated.
 
 A file of ``captures`` has the requests and replies of a real llama-server b11549 with a tiny model. Those in
-``captures/mlx_lm`` are of a real mlx_lm.server 0.32.2, those in ``captures/sglang`` of the released scheduler of SGLang
-0.5.23 (``tests/peers/sglang_server.py``). Something was planted between the requests of most; the planted flag is not
-among the options with which a capture is simulated.
+``captures/mlx_lm`` are of a real mlx_lm.server 0.32.2, those in ``captures/sglang`` and ``captures/vllm`` have the
+counts of the released schedulers of SGLang 0.5.23 and vLLM 0.33.0, driven as in ``tests/peers``. Something was planted
+between the requests of most; the planted flag is not among the options with which a capture is simulated.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Capture(NamedTuple):
 
 MLX = "mlx_lm@0.32.2"
 SGLANG = "sglang@0.5.23"
+VLLM = "vllm@0.33.0"
 ONE = {"parallel": 1, "ctx_size": 2048}
 WITHOUT_CACHE = {**ONE, "cache_ram": 0}
 ALL_COUNTS = "the simulation then has every count of the replies"
@@ -56,6 +57,8 @@ CAPTURES = (
     Capture("sglang/nothing", "A", {}, profile=SGLANG),
     Capture("sglang/page_size", "A", {}, 1, f"--set page_size=16: {ALL_COUNTS}", SGLANG),
     Capture("sglang/other_client", "A", {}, 2, GONE, SGLANG),
+    Capture("vllm/block_size", "A", {}, 2, f"--set block_size=32: {ALL_COUNTS}", VLLM),
+    Capture("vllm/no_caching", "A", {}, 1, f"--set enable_prefix_caching=false: {ALL_COUNTS}", VLLM),
 )
 
 

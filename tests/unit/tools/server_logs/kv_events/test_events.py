@@ -113,6 +113,13 @@ def test_texts_and_chats_are_joined_by_the_tokens_of_a_tokenizer_and_a_template(
     assert data["missed"][0]["requests"] == [0] and data["bodies"] == 2
 
 
+def test_a_prompt_has_the_tokens_that_its_reply_lists(read):
+    listed = {"choices": [{"text": "x", "prompt_token_ids": [5, 6]}]}, {"prompt_token_ids": [5, 6], "choices": []}
+    bodies = [{"request": {"prompt": "text"}, "response": reply} for reply in listed]
+    lines = line(0, stored(1, tokens=(5, 6))), line(1, removed(1)), line(2, stored(1, tokens=(5, 6)))
+    assert read(*lines, bodies=bodies)[1]["missed"][0]["requests"] == [0, 1]
+
+
 def test_unknown_fields_and_events_are_counted(read):
     code, data = read(line(0, stored(1, colour=3), {"type": "BlockMoved"}))
     assert code == exits.HOLDS
