@@ -45,7 +45,8 @@ def test_each_size_evaluates_what_its_own_run_evaluates(profile, seed):
     assert STACK.obstacle(server) == ""
     most = 2 + sum((size.prompt + size.answer) // block + 4 for size in sizes)
     events, whole = run(profile, requests, {**options, "num_gpu_blocks": most})
-    values = range(STACK.least(server), most, 5)
+    least = STACK.least(server)
+    values = range(least, most, max(5, (most - least) // 8))
     told = [whole + lost for lost in STACK.lost_tokens(server, events, values)]
     assert told == [run(profile, requests, {**options, "num_gpu_blocks": value})[1] for value in values]
 
