@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, NotStarted, counted
 from cachesim.base.escaping import shell_word
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.real_option import RealRuns, add_real, real_options, real_runs
 from cachesim.tools.run.work_arguments import count, number
@@ -70,6 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--summary", metavar="FILE", default="",
                         help="Markdown file to write, a summary for CI")  # fmt: skip
     add_json(parser)
+    add_plot(parser, "the properties of each section")
 
 
 class HttpLimits(NamedTuple):
@@ -135,6 +137,7 @@ def run(args: Namespace) -> int:
     from cachesim.base.console import say, say_json
     from cachesim.tools.conformance.report import SECTIONS, chosen
 
+    file = plot_file(args)
     sections = chosen(args.only, True)
     if not args.timeout:
         raise BadInput("--timeout: expected more than 0 seconds")
@@ -172,6 +175,14 @@ def run(args: Namespace) -> int:
         say_json(_data(found))
     else:
         say(_text(found, checked.url))
+    if file:
+        from rich.text import Text
+
+        from cachesim.tools.conformance.check_plot import check_plot
+        from cachesim.tools.picture.plot_file import write_plots
+
+        plot = check_plot(found.report, _verdict(found), found.server.name)
+        write_plots(file, [plot], Text(_text(found, checked.url)))
     return _exit_code(found)
 
 

@@ -214,7 +214,7 @@ def _rows(plot: RowPlot, y: float, width: float) -> DrawnPart:
     is_beside = width - names - says - 4 * MARGIN >= SHORTEST
     start = MARGIN + (names + MARGIN if is_beside else 0)
     stop = width - MARGIN - (says + MARGIN if is_beside else 4)
-    ends = [row.start + sum(part.value for part in row.parts) for row in rows]
+    ends = [row.start + sum(part.value for part in row.parts) for row in rows if row.parts]
     marks = [mark.value for row in rows for mark in row.marks]
     scale = AxisScale(plot.axis, [*ends, *marks, *(line.value for line in plot.lines)], start, stop)
     labels = _line_labels(plot.lines, scale, y, width)

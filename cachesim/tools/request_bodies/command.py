@@ -88,6 +88,11 @@ def run_bodies(args: Namespace) -> int:
         command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), first_line(data).plain
         shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)
         draw_text(pictures, text, shown)
+    if args.plot:
+        from cachesim.tools.picture.plot_file import write_plots
+        from cachesim.tools.request_bodies.growth_plot import growth_plots
+
+        write_plots(args.plot, growth_plots(data), bodies_report(data, args.out, False, tables))
     return exits.HOLDS
 
 

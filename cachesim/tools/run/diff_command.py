@@ -21,6 +21,7 @@ from cachesim.tools.picture.picture_options import (
     recorder,
     write_pictures,
 )
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.run.arguments import (
     CaseOptions,
     add_arithmetic,
@@ -53,12 +54,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_limits(parser)
     add_json(parser)
     add_pictures(parser)
+    add_plot(parser, "of a folder, the evaluated tokens of each changed scenario before and after")
 
 
 def run(args: Namespace) -> int:
     pictures = picture_files(args)
+    file = plot_file(args)
     requested = requested_mode(exact=args.exact, provenance=args.provenance)
     of_folder = kind(args.case) == FOLDER
+    if file and not of_folder:
+        raise BadInput("--plot needs a folder", hint="--html or --svg draw one case")
     if args.profiles or of_folder:
         _only_two(args.profiles)
     if of_folder:
@@ -73,7 +78,8 @@ def run(args: Namespace) -> int:
             raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
         profile_a, profile_b = dict.fromkeys(args.profiles)
         return compare_folder(
-            args.case, profile_a, profile_b, mode=requested, log=args.log, processes=args.jobs, as_json=args.json
+            args.case, profile_a, profile_b, mode=requested, log=args.log, processes=args.jobs, as_json=args.json,
+            plot=file,
         )
     a, b = _compared_cases(args.case, case_options(args), requested, with_log=args.log)
     real = real_runs(real_options(args))

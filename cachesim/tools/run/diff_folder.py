@@ -31,12 +31,14 @@ class ScenarioPair(NamedTuple):
         return self.scenario.file or self.scenario.id
 
 
-def compare_folder(folder: str, a: str, b: str, *, mode: str, log: bool, processes: int | None, as_json: bool) -> int:
+def compare_folder(
+    folder: str, a: str, b: str, *, mode: str, log: bool, processes: int | None, as_json: bool, plot: str = ""
+) -> int:
     """Run every scenario in a folder that belongs to the profiles' engine under both profiles, and print the
     differences. Return the exit code. Raise BadInput.
 
     ``mode``: "exact" or "provenance" for all scenarios, "" = by their length; ``log``: compare the lines of the log,
-    too; ``processes``: None = by the number of scenarios.
+    too; ``processes``: None = by the number of scenarios; ``plot``: file for a plot, "" = none.
     """
     from cachesim.engines.registry import engine_of
     from cachesim.tools.run.diff_folder_report import diff_table, totals
@@ -61,6 +63,11 @@ def compare_folder(folder: str, a: str, b: str, *, mode: str, log: bool, process
         say_json(data)
     else:
         show(diff_table(data))
+    if plot:
+        from cachesim.tools.picture.plot_file import write_plots
+        from cachesim.tools.run.diff_folder_plot import folder_plots
+
+        write_plots(plot, folder_plots(data), diff_table(data))
     if interrupt is not None:
         complain(f"interrupted: compared {len(files)} of {len(own)} scenarios")
         return exits.interrupted(interrupt)

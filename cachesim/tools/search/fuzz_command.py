@@ -13,6 +13,7 @@ from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, add_pictures, picture_files
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.real_option import RealRuns, add_real, check_real_options, real_options, real_runs
@@ -59,6 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_real(parser, "compare with real llama-servers instead: builds such as b11549, or paths")
     arguments.add_json(parser)
     add_pictures(parser)
+    add_plot(parser, "the failures of each property")
 
 
 class SearchOptions(NamedTuple):
@@ -80,6 +82,7 @@ class SearchOutput(NamedTuple):
     with_toml: bool             # print the scenario files of shrunk failures
     is_quiet: bool              # suggest no command to type next
     pictures: PictureFiles
+    plot: str                   # file for a plot, "" = none
 
 
 def run(args: Namespace) -> int:
@@ -110,7 +113,7 @@ def run(args: Namespace) -> int:
     check_cluster_profiles(args.on, (plan.profile, plan.against))
     if args.real:
         used = {"-p": args.profile, "--against": args.against, "--property": args.properties, "--out": args.out,
-                "--corpus": args.corpus, "--on": args.on, "--gguf": args.gguf}  # fmt: skip
+                "--corpus": args.corpus, "--on": args.on, "--gguf": args.gguf, "--plot": args.plot}  # fmt: skip
         if not_used := [name for name, value in used.items() if value]:
             raise BadInput(f"{not_used[0]} does not go with --real", hint="each build has its own rule set")
         real = real_runs(real_options(args))
@@ -127,7 +130,8 @@ def run(args: Namespace) -> int:
         cluster=args.on or "",
     )
     output = SearchOutput(
-        as_json=args.json, with_toml=args.toml, is_quiet=args.quiet, pictures=picture_files(args)
+        as_json=args.json, with_toml=args.toml, is_quiet=args.quiet, pictures=picture_files(args),
+        plot=plot_file(args),
     )  # fmt: skip
     if args.out is None:
         return _search(plan, None, clock, options, output)
@@ -206,6 +210,13 @@ def _search(
     _tell(data, folder, as_json=output.as_json, with_toml=output.with_toml)
     if output.pictures.are_wanted():
         _draw(output.pictures, data)
+    if output.plot:
+        from cachesim.tools.picture.plot_file import write_plots
+        from cachesim.tools.search.campaign_folder import with_failures
+        from cachesim.tools.search.fuzz_plot import fuzz_plots
+        from cachesim.tools.search.report import fuzz_report
+
+        write_plots(output.plot, fuzz_plots(data), fuzz_report(with_failures(data)))
     say_next(after_fuzz(data), is_quiet=output.as_json or output.is_quiet)
     codes += [exit_code(name) for name, *_ in campaign.failures]
     codes += [exit_code(finding.name) for one in search.corpus for finding in one.found]

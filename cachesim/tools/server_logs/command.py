@@ -12,6 +12,7 @@ from cachesim.base.escaping import shell_command
 from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
 from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, add_pictures, picture_files
+from cachesim.tools.picture.plot_file import add_plot, plot_file
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import (
     CaseOptions,
@@ -46,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_body_arguments(parser)
     add_json(parser)
     add_pictures(parser)
+    add_plot(parser, "the prompt of each request: reusable, evaluated again, new")
 
 
 class LogImportOptions(NamedTuple):
@@ -77,14 +79,17 @@ def run(args: Namespace) -> int:
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.server_logs.kv_events.message_reader import has_events
 
+    file = plot_file(args)
     if has_events(Path(args.files[0])):
+        if file:
+            raise BadInput("--plot needs a log or request bodies, found KV events")
         from cachesim.tools.server_logs.kv_events.command import run_events
 
         return run_events(args)
     if are_bodies(args.files):
         return run_bodies(args)
     pictures = picture_files(args)
-    if pictures.are_wanted() and len(args.files) > 1:
+    if (pictures.are_wanted() or file) and len(args.files) > 1:
         raise BadInput("a picture can show one log only, found several")
     _check_out(args.out, len(args.files), may_overwrite=args.force)
     engine = args.profiles[0].partition("@")[0] if args.profiles else ""
@@ -103,6 +108,13 @@ def run(args: Namespace) -> int:
         complain(f"{args.files[0]}: {results[0].refused or INCOMPLETE}: {args.out} was not written")
     if pictures.are_wanted():
         _draw(pictures, args.files[0], args.out, results[0])
+    if file:
+        from cachesim.tools.picture.plot_file import write_plots
+        from cachesim.tools.server_logs.report.growth_plot import log_plots
+        from cachesim.tools.server_logs.report.import_report import import_report
+
+        data = results[0].data
+        write_plots(file, log_plots(data), import_report(data, args.out, False))
     undecided = any(found.data["undecided"] or not found.data["line"] for found in results)
     return exits.BAD_INPUT if is_missing else exits.UNDECIDED if undecided else exits.HOLDS
 

@@ -11,7 +11,13 @@ from tests.unit.tools.picture.test_plot import words
 SESSIONS = "tests/workloads/data"
 AGENTS = f"{SESSIONS}/agents.json"
 BLOCKS = "num_gpu_blocks=8,200"
+BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
+LOG = "tests/unit/tools/server_logs/excerpt.log"
 COMMANDS = {
+    "diff": "diff scenarios/llama_cpp/slow -p llama_cpp@b9518 -p llama_cpp@b11549 --provenance -j 1",
+    "fuzz": "fuzz -p llama_cpp@b9518 --examples 4 --no-shrink --property warm-equals-cold",
+    "bodies": f"import {BODIES} -q",
+    "log": f"import {LOG} -q",
     "memory": "memory qwen3-next -c 65536 -np 2 --memory 16GiB",
     "curve": f"workload {SESSIONS} --scale 16 -p vllm --model A --curve {BLOCKS}",
     "curves": f"workload {AGENTS} --scale 16 -p vllm -p sglang --model qwen3-32b --curve memory=1GiB,2GiB",
@@ -20,6 +26,10 @@ COMMANDS = {
     "agents": f"advise {SESSIONS}/chat.jsonl --for agents --model qwen3-next --memory 12GiB --clients 2",
 }
 LABELS = {
+    "diff": ["A llama_cpp@b9518", "B llama_cpp@b11549"],
+    "fuzz": ["llama_cpp@b9518: nothing found for 1 property", "warm-equals-cold", "✓ nothing found"],
+    "bodies": ["~366, ~328 again: the date or time", "same as before, not kept by the simulated server"],
+    "log": ["slot 0, task 42", "1,600, 1,500 again", "evaluated again, at least"],
     "memory": ["1.5 GiB, 65,536 cells", "8.0 GiB, 8,192 MiB, host", "given: 16.0 GiB"],
     "curve": ["200: 34.1 %", "lower bound under any rules: 33.1 %"],
     "curves": ["vllm@0.33.0", "sglang@0.5.23"],
@@ -55,9 +65,16 @@ def test_another_suffix_is_refused_before_anything_runs(capsys, tmp_path, line):
 
 
 def test_a_plot_needs_numbers_that_are_compared(capsys, tmp_path):
-    for line in (f"workload {SESSIONS} --scale 16", "advise --model qwen3-next -p vllm"):
+    alone = "diff llama-24143-entry-removed-dense -p llama_cpp@b9518 -p llama_cpp@b10587"
+    for line in (f"workload {SESSIONS} --scale 16", "advise --model qwen3-next -p vllm", alone):
         assert main([*line.split(), "--plot", str(tmp_path / "a.svg")]) == 2
     assert "--plot needs --curve" in capsys.readouterr().err
+
+
+def test_a_log_without_lengths_has_no_plot(capsys, tmp_path):
+    file = tmp_path / "a.svg"
+    main(["import", "tests/unit/tools/server_logs/vllm.log", "-q", "--plot", str(file)])
+    assert "nothing to plot" in capsys.readouterr().err and not file.exists()
 
 
 def test_json_stays_json_beside_a_plot(capsys, tmp_path):
