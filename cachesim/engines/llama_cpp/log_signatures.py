@@ -79,7 +79,8 @@ SIGNATURES = (
     Signature("slot-purged", ("slot_purge", "kv_full"), ("LC-IDLE-PURGE", "LC-KV-FULL", "LC-KV-FAIL", "LC-DECODE"), (
         "the slot was cleared to make room in the KV cache",), flags=("-c", "-kvu", "-np"), unproved=NO_TEXT),
     Signature("context-shift", ("ctx_shift",), (
-        "LC-SHIFT", "LC-KV-SHIFT", "LC-KV-INDEX", "LC-INDEX-SHIFT", "LC-KV-QUANT"), (
+        "LC-SHIFT", "LC-KV-SHIFT", "LC-KV-INDEX", "LC-INDEX-SHIFT", "LC-KV-QUANT",
+        "LC-KV-MROPE"), (
         "the context was shifted",),
               flags=("-c",), unproved=NO_TEXT),
     Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),

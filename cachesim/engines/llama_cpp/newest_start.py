@@ -40,6 +40,8 @@ def model_as_read(rules: Rules, kind: ModelKind, fixed: Settings, model: Model |
 def newest_decisions(rules: Rules, kind: ModelKind, fixed: Settings) -> list[Decision]:
     """Return the decisions that concern such a memory or quantized rows."""
     found = []
+    if kind.mrope:
+        found.append(rules.kv_mrope())
     if kind.types[0] in QUANTIZED:
         found.append(rules.kv_quant(kind.head, True))
     if kind.kind == "dsv4":
@@ -71,6 +73,8 @@ def flag_notes(rules: Rules, kind: ModelKind, fixed: Settings) -> list[str]:
         most = max(layer.count for layer in kind.spec.layers)
         found.append(f"{both}: index keys of moved tokens are spoilt; answers change beyond {most:,} tokens "
                      "(LC-KV-INDEX)")  # fmt: skip
+    if moves and kind.mrope and rules.kv_mrope().value == "ends":
+        found.append(f"{both}: moving 2-D positions ends the process (LC-KV-MROPE)")
     if moves and rules.kv_quant(kind.head, kind.types[0] in QUANTIZED).value:
         found.append(f"{both}: moving quantized rows of {kind.head} numbers ends the process (LC-KV-QUANT)")
     if kind.kind == "msa" and rules.msa_read(fixed.n_slots, fixed.unified).value:

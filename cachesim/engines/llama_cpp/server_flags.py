@@ -148,7 +148,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     )
     drafts = bool(drafters) and rules.spec_on(bool(kind.recr)).value
     projector = opts.mmproj if rules.most_images else ""
-    movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value
+    turns = can_shift(kind, sizes, rules.kv_mrope().value)
+    movable: bool = rules.media.moves(turns, bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot, opts.n_ctx_train).value,
@@ -159,7 +160,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         min_step=rules.min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
         limit_size=max(0, opts.cache_ram) * MIB, limit_tokens=n_ctx, has_cache=opts.cache_ram != 0,
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0, sps=opts.slot_prompt_similarity,
-        n_cache_reuse=opts.cache_reuse if movable else 0, context_shift=opts.context_shift and movable,
+        n_cache_reuse=rules.reuse_start(opts.cache_reuse, movable).value, context_shift=opts.context_shift and movable,
         drafts=drafts, mtp=drafts and "draft-mtp" in drafters,
         draft=draft_kind(kind, needing_model(drafters), opts.model_draft, rules.mtp_row_bits) if drafts else None,
         projector=projector,

@@ -71,7 +71,8 @@ class Core(SlotCore):
             traits=BuildTraits(*(trait.value for trait in traits))._replace(
                 split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
                 turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
-                tail_stays=rules.rs_tail().value, **newest_traits(rules, kind),
+                tail_stays=rules.rs_tail().value, cells_told=rules.cells_told,
+                mrope=rules.kv_mrope().value, **newest_traits(rules, kind),
             ),
         )
         self.context = self._context(memory, model)
@@ -132,9 +133,16 @@ class Core(SlotCore):
             rules.spec_on(self.settings.exact),
             rules.rs_planes(needing_model(drafters_of(opts.spec_type)), opts.spec_draft_n_max, can_roll_back(kind)),
             rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
+            *self._blocks_switched_off(),
             *(fault for fault in faults if fault.value), *newest_decisions(rules, kind, self.settings),
         ):
             self.decide(decision, None)
+
+    def _blocks_switched_off(self) -> list[Decision]:
+        """Return the decision about ``--cache-reuse`` on a server that cannot move positions."""
+        least = self.settings.flags.cache_reuse
+        moves = self.rules.media.moves(self._memory.can_shift(), bool(self.settings.projector)).value
+        return [self.rules.reuse_start(least, moves)] if least and not moves else []
 
     @property
     def window_is_shared(self) -> bool:

@@ -137,6 +137,8 @@ class AttentionCache:
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Move positions by delta. The next decode rotates the K rows (``apply_shift``)."""
+        if self.shape.mrope and self.traits.mrope == "ends":
+            raise ProcessAborted("GGML_ASSERT(hparams.n_pos_per_embd() == 1) failed in seq_add", "moved-2d-positions")
         self.cells(seq).move(seq, max(p0, 0), POS_INF if p1 < 0 else p1, delta)
 
     def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
@@ -295,7 +297,8 @@ class AttentionCache:
         table = self.cells(seq)
         cells = (table.find_contiguous if self.traits.together else table.find)(n, self.masked)
         if cells is None:
-            raise StateReadError(f"state_read_meta: failed to find {n} available cells in kv cache")
+            number = f"{n} " if self.traits.cells_told else ""
+            raise StateReadError(f"state_read_meta: failed to find {number}available cells in kv cache")
         self._purge(table.place(cells, as_range(state.pos), seq), quiet=False)
         table.head = int(cells[0]) if self.traits.together else int(cells[-1]) + 1
         for layer, rows in state.rows.items():

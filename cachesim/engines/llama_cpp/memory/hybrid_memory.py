@@ -60,10 +60,10 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
     return pad(min(sizes.n_ctx_seq, kind.n_swa * sequences + sizes.n_ubatch), sizes.window_pad)
 
 
-def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
-    """True if positions can be moved: they are not 2-D, no row stands for several of them, and a window cache is as
-    large as the full-attention cache."""
-    if kind.mrope or kind.kind == "dsv4":
+def can_shift(kind: ModelKind, sizes: Sizes, mrope: str) -> bool:
+    """True if the server takes positions for movable: no row stands for several of them, and a window cache is as large
+    as the full-attention cache. ``mrope``: see ``BuildTraits``."""
+    if (kind.mrope and mrope == "fixed") or kind.kind == "dsv4":
         return False
     return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
 
@@ -127,8 +127,8 @@ class Memory:
         return min([part.pos_max(seq) for part in self._position_parts])
 
     def can_shift(self) -> bool:
-        """True if positions can be moved (see the function ``can_shift``)."""
-        return can_shift(self.kind, self.sizes)
+        """True if the server takes positions for movable (see the function ``can_shift``)."""
+        return can_shift(self.kind, self.sizes, self.traits.mrope)
 
     # --- sequence operations ----------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class BuildTraits(NamedTuple):
     pools_cut: bool = False      # what a token reads of pooled rows depends on their cells
     rows_emptied: bool = False   # reading a state empties the compressed rows of all sequences
     shift_ends: bool = False     # a K-shift of quantized rows ends the process
+    mrope: str = "fixed"         # 2-D positions: "fixed" in their places, "moves", or "ends" the process if moved
+    cells_told: bool = True      # a state that cannot be read is logged with the number of cells that it needs
     tail_stays: bool = False     # a removed recurrent state leaves its sequence pointing to the emptied cell
     # Split for (rollback planes, attention layers present, a common buffer for all sequences):
     split: Callable[[int, bool, bool], BatchSplit] = split_any

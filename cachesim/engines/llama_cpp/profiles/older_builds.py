@@ -57,6 +57,7 @@ B9231 = replace(
     rs_split=seq_rm_and_state.split_equally,   # until #23269; read in b9093 and b9294, not in this build
     kv_state=seq_rm_and_state.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
+    cells_told=False,                        # seen on the real b9294; b9538 has the number
     mtp_row_bits=0,                          # until #23646; seen on the real b9294, and no more on b9538
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
@@ -98,12 +99,14 @@ B8916 = replace(
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
     rm_refused=context_shift.refusal_ignored,          # until #22673
     ckpt_unread=use.unread_resets,           # until #22838
+    reuse_start=context_shift.reuse_kept,    # seen on the real b8672, and no more on b8929
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", *NGRAM_TYPES),       # draft-mtp: #22673; the draft context is saved since #22838
     host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
-    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
+    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679",
+           "reuse_start": "b8929"},
     inferred=NOT_RUN,
 )
 
@@ -113,6 +116,7 @@ B9063 = replace(
     build="b9063",
     source="ggml-org/llama.cpp before e43431b38 (2026-05-07), rules between #22679 (b9028) and #22805; read only",
     spec_place=speculative.place_of_first_save,        # until #22805
+    reuse_start=context_shift.reuse_off,     # seen on the real b8929
     host_header=B9231.host_header,           # since #22679
     inferred=(*NOT_RUN, "spec_place"),
 )
@@ -173,6 +177,7 @@ B8152 = replace(
     ckpt_periodic=make.periodic_none,        # until #20087
     ckpt_create=old_make.create_cr2,         # until #20087
     ckpt_count=old_make.count_less_batch,    # until #20287
+    kv_mrope=seq_rm_and_state.mrope_ends,              # until #19928
     ext_bytes=0,                             # until #20132
     defaults={**B8260.defaults, "ctx_checkpoints": 8},         # until #20087
     silent=B8260.silent | {"ckpt_check", "warn"},
@@ -220,6 +225,8 @@ B6685 = replace(
     idle_purge=slot_selection.purge_none,            # until #16736
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
+    reuse_start=context_shift.reuse_off,     # until #18263
+    kv_mrope=seq_rm_and_state.mrope_moves,             # read in b6170; ENDS is in d8b860a21
     kv_read=seq_rm_and_state.read_together,            # until #17982
     file_torn=slot_file.torn_stays,                    # until #18801
     spec_batch=speculative.batch_is_own,               # until #17808

@@ -157,6 +157,7 @@ class Rules(RuleSet):
     end: Callable[[int, int, int, int, bool, str, Sequence[str], bool], Decision] = prompt_lifecycle.end_of_generation
     shift_when: Callable[[bool], Decision] = shifts.shift_generating
     context_shift: Callable[[int, int, int, int, int], Decision] = shifts.context_shift
+    reuse_start: Callable[[int, bool], Decision] = shifts.reuse_off
     shift_of_shared: Callable[[bool], Decision] = shifts.shift_of_shared
     spec_on: Callable[[bool], Decision] = speculative.drafts_anywhere
     draft_max: Callable[[int, int, int, int, int], Decision] = speculative.draft_max
@@ -183,6 +184,7 @@ class Rules(RuleSet):
     kv_fail: Callable[[], Decision] = seq_rm_and_state.fail_keeps
     kv_full: Callable[[], Decision] = seq_rm_and_state.full_forgets
     kv_shift: Callable[[], Decision] = seq_rm_and_state.shift_dies
+    kv_mrope: Callable[[], Decision] = seq_rm_and_state.mrope_fixed
     kv_index: Callable[[], Decision] = newest.index_spoilt
     index_shift: Callable[[], Decision] = newest.index_shift_dies
     pool_read: Callable[[], Decision] = newest.pools_cut
@@ -225,6 +227,7 @@ class Rules(RuleSet):
     outside: Mapping[str, str] = field(default_factory=lambda: dict(OUTSIDE), hash=False)    # see OUTSIDE
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
+    cells_told: bool = True                 # the line about a state that finds no cells has their number
     empty_batch_line: str = ""              # logged if a round has no token to evaluate, "" = nothing
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)     # flags with another default than Options
     silent: frozenset[str] = frozenset()    # kinds of events that this build does not log

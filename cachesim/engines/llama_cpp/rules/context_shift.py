@@ -74,6 +74,25 @@ def reuse_chunks(
     return Decision(tuple(moved), {"n_past": n_past, "least": least, "found": len(moved)})
 
 
+@rule("LC-REUSE-START.OFF", Role.SETUP,
+      llama_cpp(CONTEXT, 'load_model "cache_reuse" "params = params_base"', "3f545be",
+                note="the same in b8929; before #18263 requests read the server's own parameters"))
+def reuse_off(least: int, movable: bool) -> Decision:
+    """Return the fewest tokens of a block that a request reuses by moving it, if the request names none: 0 = off if the
+    server cannot move positions, else ``--cache-reuse``."""
+    return Decision(least if movable else 0, {"least": least, "movable": movable})
+
+
+# [Gone in llama_cpp@b9063]
+@rule("LC-REUSE-START.KEPT", Role.SETUP,
+      llama_cpp(CONTEXT, 'server_routes "params_from_json_cmpl"', "a7b3dee7a", pull=18263,
+                note="seen on the real b8352 and b8672"), since="#18263", until="b8929")
+def reuse_kept(least: int, movable: bool) -> Decision:
+    """Return ``--cache-reuse``: requests get it, though the server says at its start that it is switched off. A server
+    that cannot move positions then warns at each prompt, and moves nothing."""
+    return Decision(least, {"least": least, "movable": movable})
+
+
 @rule("LC-SHIFT-WHEN.GENERATING", Role.SHIFT,
       llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING"', "3f545be"), since="#17000 (b6947)")
 def shift_generating(generating: bool) -> Decision:

@@ -124,6 +124,16 @@ def test_a_request_sets_its_own_minimum_and_the_log_reports_an_unsupported_reuse
     assert talk.kinds(answer, "reuse_unsupported", "reuse_result") == ["reuse_unsupported"]
 
 
+@pytest.mark.parametrize(("build", "kind", "told"), [
+    ("b8152", "qwen2vl", ["reuse_result"]), ("b8271", "qwen2vl", ["reuse_unsupported"]), ("b9063", "qwen2vl", []),
+    ("b8271", "W", ["reuse_unsupported"]), ("b7400", "W", []),
+])  # fmt: skip
+def test_requests_get_a_switched_off_cache_reuse_where_the_build_gives_it(build, kind, told):
+    """As the real b7376 to b8929."""
+    talk = Talk(kind, build, ctx_size=512, cache_reuse=8)
+    assert talk.kinds(talk.ask(A, 1), "reuse_unsupported", "reuse_result") == told
+
+
 def test_moving_a_cache_without_layers_ends_the_process():
     """D21: every attention layer has a window; the full-attention cache has no buffer to rotate."""
     talk = Talk("C W8", context_shift=True, swa_full=True)

@@ -8,6 +8,7 @@ import pytest
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, AttentionState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits, DecodeBatch
+from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.shared.slot_events import Error
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
 from tests.unit.engines.llama_cpp.memory.test_newest_memories import NewestWorld
@@ -36,6 +37,12 @@ def test_parts_that_were_read_are_kept_or_emptied(name, part, left):
     world, error = refused(name, part)
     assert {one: len(held(cache)) for one, cache in world.memory.parts.items()} == left
     assert error.lines == (TEXT, f"{LOADING} failed to restore kv cache")
+
+
+def test_older_builds_do_not_log_how_many_cells_a_state_needs():
+    """As the real b9294; b9538 does."""
+    _, error = refused("dsa", "base", BuildTraits(cells_told=PROFILES["llama_cpp@b9231"].cells_told))
+    assert error.lines[0] == "state_read_meta: failed to find available cells in kv cache"
 
 
 def test_index_rows_that_cannot_be_read_empty_the_rows_of_a_build_that_undoes():

@@ -74,8 +74,8 @@ def test_older_models_have_none_of_them():
                                              ("dsv4", False)])  # fmt: skip
 def test_positions_can_be_moved_where_every_row_belongs_to_one(name, moves):
     kind = model_kind(MODELS[name])
-    assert can_shift(kind, Sizes(1, True, 1024, 16, False)) is moves
-    assert can_shift(kind, Sizes(1, True, 1024, 16, True)) is (moves or name == "dsa_iswa")
+    assert can_shift(kind, Sizes(1, True, 1024, 16, False), "fixed") is moves
+    assert can_shift(kind, Sizes(1, True, 1024, 16, True), "fixed") is (moves or name == "dsa_iswa")
 
 
 @pytest.mark.parametrize("name", ["dsa", "dsa_iswa", "msa", "hybrid_idx"])

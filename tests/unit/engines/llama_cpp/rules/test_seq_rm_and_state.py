@@ -78,7 +78,7 @@ def test_a_saved_window_has_what_a_query_at_its_end_sees_or_every_cell():
 @pytest.mark.parametrize(("rule", "value"), [
     (rules.copy_waits, True), (rules.read_anywhere, False), (rules.read_together, True), (rules.fail_keeps, False),
     (rules.fail_undoes, True), (rules.undo_used, True), (rules.full_forgets, True), (rules.shared_stays, True),
-    (rules.shift_dies, True),
+    (rules.shift_dies, True), (rules.mrope_fixed, "fixed"), (rules.mrope_ends, "ends"), (rules.mrope_moves, "moves"),
     (cell_faults.tail_cleared, False), (cell_faults.tail_stale, True), (cell_faults.turn_own, False),
     (cell_faults.turn_first, True), (cell_faults.mask_own, False), (cell_faults.mask_model, True),
     (cell_faults.count_positions, False), (cell_faults.set_of_positions, True), (cell_faults.check_next, False),
