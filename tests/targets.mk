@@ -2,7 +2,7 @@
 # The Makefile includes this file; `make more` lists the targets. Paths are those of the root of the checkout.
 PEERS  := .venv-peers
 PEERS_VLLM := .venv-peers-vllm
-VLLM_OLDER := 0.27.0 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
+VLLM_OLDER := 0.24.0 0.25.1 0.26.0 0.27.0 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 PEERS_SGLANG := .venv-peers-sglang
 SGLANG_OLDER := 0.5.9 0.5.10 0.5.11 0.5.12 0.5.13 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22
 VLLM_TESTS ?= $(PEERS_VLLM)/vllm-0.33.0/tests
@@ -159,7 +159,7 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.exported_tests
 	for release in $(VLLM_OLDER); do export PYTHONPATH=$(PEERS_VLLM)/$$release; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults $$release || exit 1; \
-	  case $$release in 0.27*|0.28*) ;; *) \
+	  case $$release in 0.24*|0.25*|0.26*|0.27*|0.28*) ;; *) \
 	    $(PEERS_VLLM)/bin/python -m tests.peers.vllm_backends $$release || exit 1; \
 	    $(PEERS_VLLM)/bin/python -m tests.peers.vllm_packed || exit 1; \
 	    $(PEERS_VLLM)/bin/python -m tests.peers.exported_tests || exit 1;; esac; \

@@ -28,7 +28,7 @@ def classes(args):
     theirs = Theirs(args.source)
     store = getattr(theirs.caches, "LRUPromptCache", None)
     lru_ops = args.ops // LRU_SHARE if hasattr(store, "stats_by_type") else 0       # older caches: another interface
-    tried = compare.run(Ours(RULES[args.rules], theirs.unasked), theirs, args.ops - lru_ops, args.seed)
+    tried = compare.run(Ours(RULES[args.rules], theirs), theirs, args.ops - lru_ops, args.seed)
     tried.update(lru_talk.run(theirs.caches, lru_ops, args.seed))
     _print(tried, time.perf_counter() - began)
     rare = [name for name in WANTED if tried[name] * 100 < ENOUGH * tried["operations"]]

@@ -87,7 +87,7 @@ def known_to_release(config):
         changes |= {"spec": "eagle_drop"} if config["spec"] == "eagle_keep" else {}
         changes |= {"ckpt_align": None}
     if RELEASE < "0.29":
-        changes |= {"dcp": 1} if len(config["groups"]) > 1 else {}
+        changes |= {"dcp": 1} if len(config["groups"]) > 1 or config["groups"][0]["kind"] == "mamba" else {}
         sparse = {group["kind"] for group in config["groups"]} & {"swa", "mamba"}
         changes |= {} if sparse else {"retention": None}                # any number is refused
     if RELEASE < "0.28":

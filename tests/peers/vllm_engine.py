@@ -117,6 +117,7 @@ def vllm_config(config):
         enable_mamba_shared_prefix_checkpoint=config["shared_prefix_checkpoint"],
         enable_mamba_fine_grained_prefix_cache=config["shared_prefix_checkpoint"],             # its name in 0.30.0
         prefix_match_unit=config["prefix_match_unit"], prefix_caching_hash_algo="sha256",
+        hash_block_size=config["prefix_match_unit"],                                           # its name until 0.25.1
     )  # fmt: skip
     model = SimpleNamespace(
         uses_mrope=False, uses_xdrope=False, is_encoder_decoder=False, max_model_len=config["max_model_len"],

@@ -55,12 +55,18 @@ class Recorder:
 
         def wrapped(request, *rest):
             found = method(request, *rest)
-            blocks, hit, *more = found                     # without a junction until 0.25.1
-            event = ["lookup", int(request.request_id), hit, *(more or [0])]
+            blocks, hit, *more = found
+            event = ["lookup", int(request.request_id), hit, *(more or [self.junction(hit)])]
             self.events.append([*event, [list(ids) for ids in blocks.get_block_ids()]] if hit else event)
             return found
 
         return wrapped
+
+    def junction(self, hit):
+        """Return the tokens that one group alone has, as the coordinator keeps them until 0.25.1, also for the next
+        request if that reads no prefix; 0 = no more than the hit."""
+        ahead = getattr(self.manager.coordinator, "num_uncached_common_prefix_tokens", 0)
+        return hit + ahead if ahead else 0
 
     def allocate_slots(self, method):
         """Record an allocation before and after its events."""

@@ -20,6 +20,7 @@ FIELDS = (
 )  # fmt: skip
 QUESTIONS = ("size", "empty", "is_trimmable", "keys_and_values")
 NOT_ALWAYS = frozenset({"keys_and_values", "batch_size"})     # added late; batches also lacked size() at first
+LATE = frozenset({"size", "empty", "nbytes", "make_mask", "meta_state", "is_trimmable"})      # some classes lack them
 SINGLE_MASKS = (
     {"N": 1, "return_array": False, "window_size": None},
     {"N": 3, "return_array": False, "window_size": None},
@@ -37,11 +38,12 @@ class Raised(Exception):
 
 
 class Ours:
-    """cachesim's classes under a table of rules."""
+    """cachesim's classes under a table of rules, beside those of ``theirs``, which may lack methods."""
 
-    def __init__(self, rules, unasked=frozenset()):
+    def __init__(self, rules, theirs=None):
         self.rules = rules
-        self.unasked = unasked
+        self.unasked = theirs.unasked if theirs is not None else frozenset()
+        self.lacking = theirs.lacking if theirs is not None else frozenset()
 
     def steps(self, width):
         for kind in KINDS:
@@ -82,9 +84,12 @@ class Theirs:
         self.mx = mx
         self.unasked = NOT_ALWAYS if source else frozenset()
         self.caches = _loaded(source) if source else importlib.import_module("mlx_lm.models.cache")
+        self.kinds = frozenset(kind for kind in KINDS if hasattr(self.caches, kind))
+        self.lacking = frozenset((kind, name) for kind in self.kinds for name in LATE
+                                 if not hasattr(getattr(self.caches, kind), name))  # fmt: skip
 
     def steps(self, width):
-        for kind in KINDS:
+        for kind in self.kinds:
             getattr(self.caches, kind).step = width
 
     def make(self, kind, *args):
@@ -142,14 +147,18 @@ def seen(world, cache):
         out.append(cache._offset)
     out += [_asked(world, lambda field=field: getattr(cache, field)) for field in FIELDS if field not in world.unasked]
     late = bool(world.unasked) and name.startswith(("Batch", "CacheList"))
-    questions = [question for question in QUESTIONS[late:] if question not in world.unasked]
+    lacks = {question for kind, question in world.lacking if kind == name} | world.unasked
+    questions = [question for question in QUESTIONS[late:] if question not in lacks]
     out += [_asked(world, lambda question=question: getattr(cache, question)()) for question in questions]
-    if not world.unasked or name != "QuantizedKVCache":      # its nbytes lacked an import before #1165
+    if "nbytes" not in lacks and (not world.unasked or name != "QuantizedKVCache"):    # lacked an import before #1165
         out.append(_asked(world, lambda: cache.nbytes))
-    out.append(_asked(world, lambda: cache.meta_state))
+    if "meta_state" not in lacks and (name != "CacheList" or "nbytes" not in lacks):   # flat before both came
+        out.append(_asked(world, lambda: cache.meta_state))
     if name == "CacheList":
         return [*out, *(seen(world, child) for child in cache.caches)]
     out.append(_asked(world, lambda: cache.state))
+    if "make_mask" in lacks:
+        return out
     masks = [{"N": n} for n in (1, 3)] if name == "ArraysCache" else SINGLE_MASKS
     return out + [_asked(world, lambda mask=mask: cache.make_mask(**mask)) for mask in masks]
 

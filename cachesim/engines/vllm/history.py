@@ -7,6 +7,10 @@ from typing import Mapping
 from cachesim.engines.shared.timeline import UNKNOWN, Commit, Timeline
 
 OWN: Mapping[str, Commit] = {
+    "vllm@0.24.0": Commit(UNKNOWN, "2026-06-30"),
+    "vllm@0.25.0": Commit(UNKNOWN, "2026-07-11"),
+    "vllm@0.25.1": Commit(UNKNOWN, "2026-07-14"),
+    "vllm@0.26.0": Commit(UNKNOWN, "2026-07-25"),
     "vllm@0.27.0": Commit(UNKNOWN, "2026-08-10"),
     "vllm@0.27.1": Commit(UNKNOWN, "2026-08-11"),
     "vllm@0.28.0": Commit(UNKNOWN, "2026-08-25"),

@@ -191,6 +191,7 @@ def _admission_cap(rules: Rules, opts: Options, group: KVCacheGroupSpec, max_mod
         kind=group.kind,
         window=group.window,
         max_in_flight_tokens=max_in_flight_tokens(opts),
+        max_num_batched_tokens=opts.max_num_batched_tokens,
         max_model_len=max_model_len,
         block_size=group.block_size,
     ))  # fmt: skip

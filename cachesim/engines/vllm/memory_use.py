@@ -69,6 +69,7 @@ def _request_blocks(rules: Rules, opts: Options, group: GroupBlocks, most: int) 
         kind=KINDS[group.letter],
         window=group.window,
         max_in_flight_tokens=max_in_flight_tokens(opts),
+        max_num_batched_tokens=opts.max_num_batched_tokens,
         max_model_len=most,
         block_size=group.block,
     ))  # fmt: skip

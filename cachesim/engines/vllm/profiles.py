@@ -35,6 +35,8 @@ class Rules(RuleSet):
     surely_ends: Callable[[int, int, int], bool] = schedule.surely_ends
     next_waiting: Callable[[str, schedule.WaitingQueue], Decision] = schedule.next_waiting
     most_tokens: Callable[[int], int] = lookup.most_tokens
+    counts_again: Callable[[], bool] = lookup.count_once
+    unread_junction: Callable[[int], int] = lookup.no_junction
     look_at: Callable[[int, int], int] = lookup.look_at_all
     reach: Callable[[int, int], int] = lookup.reach_known
     reconcile: Callable[[lookup.PromptQuery, lookup.GroupLookup], lookup.CacheHit] = lookup.reconcile_all
@@ -79,9 +81,13 @@ class Rules(RuleSet):
     admit: Callable[[int, int, int, int], Decision] = schedule.admit
     preempt: Callable[[str, Sequence[tuple[int, int]], int, int], Decision] = schedule.preempt
     steps_back: Callable[[bool], bool] = schedule.step_back
+    stale_output: Callable[[schedule.OutputInFlight], schedule.StaleOutput] = schedule.stale_by_tokens
+    takes_back_discarded: Callable[[], bool] = schedule.keep_discarded_drafts
     goes_on: Callable[[str], bool] = schedule.goes_on
     passes_over: Callable[[], bool] = schedule.passes_over
     evict: Callable[[int, int], Decision] = blocks.evict
+    settled: Callable[[int, int], int] = blocks.settled_tokens
+    settled_states: Callable[[int, int], int] = states.settled_states
     skipped: Callable[[str, int, int], int] = blocks.skipped
     retires_further: Callable[[bool], bool] = states.retire_behind_gaps
     reference_gap: Callable[[int, int, int, int], tuple[int, int]] = blocks.reference_gap
@@ -178,6 +184,29 @@ V0_27_1 = replace(
 )
 
 V0_27_0 = replace(V0_27_1, name="vllm@0.27.0", build="2026-08-10", source="vLLM 0.27.0 (PyPI)")
+
+V0_26_0 = replace(
+    V0_27_0, name="vllm@0.26.0", build="2026-07-25", source="vLLM 0.26.0 (PyPI)",
+    split=schedule.split_before_last, free_side_uncached=blocks.free_side_uncached,
+    stale_output=schedule.stale_by_places, attention_block=blocks.attention_block_of_rows,
+)
+
+V0_25_1 = replace(
+    V0_26_0, name="vllm@0.25.1", build="2026-07-14", source="vLLM 0.25.1 (PyPI)",
+    partial_hits=schedule.partial_hits_none, split=schedule.split_first, reconcile=lookup.reconcile_with_states,
+    admission_cap=blocks.admission_cap_step, settled=blocks.scheduled_tokens,
+    settled_states=states.settled_without_drafts, junction_ends=blocks.junction_none,
+    partial_rows=blocks.partial_rows_none, state_tail=states.state_tail_none, counts_again=lookup.count_again,
+    unread_junction=lookup.last_junction,
+    absent=(*V0_26_0.absent, "prefix_match_unit"),
+)
+
+V0_25_0 = replace(V0_25_1, name="vllm@0.25.0", build="2026-07-11", source="vLLM 0.25.0 (PyPI)")
+
+V0_24_0 = replace(
+    V0_25_0, name="vllm@0.24.0", build="2026-06-30", source="vLLM 0.24.0 (PyPI)",
+    pad_drafts=schedule.pad_never, takes_back_discarded=schedule.take_back_discarded_drafts,
+)
 
 SPLIT_0_23_0 = replace(
     V0_30_0, name="vllm@0.23.0-split-on-0.30.0",

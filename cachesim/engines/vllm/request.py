@@ -115,6 +115,7 @@ class Request:
     num_output_placeholders: int = 0        # places for tokens of steps in flight
     num_stale_output_tokens: int = 0        # tokens in flight when it was preempted
     drop_stale_output: bool = False         # these are not delivered
+    num_discarded_outputs: int = 0          # results in flight that are dropped, one after the other
     num_in_flight_tokens: int = 0           # computed tokens whose step is not processed
     spec_token_ids: list[int] = field(default_factory=list)
     last_sched_seq: int = 0                 # number of the last step that has tokens of it

@@ -42,7 +42,8 @@ class CounterTrimmedCache(Cache):
         return n
 
     def make_mask(self, N: int, return_array: bool, window_size: int | None) -> Mask:
-        return create_attention_mask(N, self.offset, return_array, window_size)
+        window = window_size if self.rules.masks_window(N, return_array) else None
+        return create_attention_mask(N, self.offset, return_array, window)
 
 
 class QuantizedKVCache(CounterTrimmedCache):

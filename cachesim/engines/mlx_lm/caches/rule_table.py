@@ -43,6 +43,7 @@ class CacheRules(Immutable):
     ring_extract_empty: Callable[[bool], bool] = kv.extract_needs_buffer
     ring_extract_end: Callable[[int, int, int], int] = kv.extract_cut
     ring_mask: Callable[[int, int, bool, int], int] = kv.mask_written
+    masks_window: Callable[[int, bool], bool] = kv.window_always
     chunked_front: Callable[[int, int, int], kv.RemainingColumns | None] = kv.front_by_valid
     extend_empty_side: Callable[[int, int, Any], tuple[int, Any]] = kv.empty_side_float32
 
@@ -91,6 +92,7 @@ AT_0_30_2 = replace(
     kv_merge_empty=kv.merge_needs_buffers,
     ring_extract_end=kv.extract_cut_if_padded,
     rotating_merge=kv.merge_all_in_offset,
+    masks_window=kv.window_as_array,
 )
 
 AT_PR1253 = replace(AT_V0_31_3, arrays_trim=arrays.trim_resets)

@@ -136,6 +136,19 @@ def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
     return idx
 
 
+@rule("ML-KV-MASK", Role.MEMORY, mlx_lm(CACHE, "create_attention_mask", "d78bf58e"), since="#843")
+def window_always(new: int, as_array: bool) -> bool:
+    """True if a cache without a ring masks what lies before a window, for ``new`` queries."""
+    return True
+
+
+@rule("ML-KV-MASK.array", Role.MEMORY, mlx_lm(CACHE, "create_attention_mask", "94497d52"), until="#843")
+def window_as_array(new: int, as_array: bool) -> bool:
+    """True if a cache without a ring masks what lies before a window, for ``new`` queries: only for several, and if an
+    array is asked for. Otherwise they read all earlier tokens."""
+    return new > 1 and as_array
+
+
 @rule("ML-CHUNK-TRIM-FRONT.valid", Role.MEMORY,
       mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front", "e03e45ed"), since="#1673")
 def front_by_valid(valid: int, allocated: int, chunk_size: int) -> RemainingColumns | None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 class KVCacheManager:
     """The cache. ``empty_kv_cache_blocks``: a lookup that found nothing; ``block_owners``: request that last took a
-    block; ``num_refused_blocks``: blocks that the last refused request needed; ``refusal``: its numbers."""
+    block; ``num_uncached_common_prefix_tokens``: tokens that one group has behind the prefix that was found last;
+    ``num_refused_blocks``: blocks that the last refused request needed; ``refusal``: its numbers."""
 
     def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log) -> None:
         config = vllm_config.kv_cache_config
@@ -44,6 +45,7 @@ class KVCacheManager:
         self.block_pool = self.coordinator.block_pool
         self.empty_kv_cache_blocks = CacheHit(0, {group.group_id: [] for group in config.kv_cache_groups})
         self.block_owners: dict[int, int] = {}
+        self.num_uncached_common_prefix_tokens = 0
         self.num_refused_blocks = 0
         self.refusal = BlockRefusal(0, needed=0, watermark=0, free=0, awaits=None)
 
@@ -61,8 +63,11 @@ class KVCacheManager:
         if self.prefix_cache_lookup_enabled(request):
             max_cache_hit_length = self.rules.most_tokens(request.num_tokens)
             found = self.coordinator.find_longest_cache_hit(request, max_cache_hit_length)
+            self.num_uncached_common_prefix_tokens = max(found.junction - found.n, 0)
             because = {"n": request.num_tokens, "junction": found.junction, "lengths": dict(found.lengths)}
             log_decision(self.log, Decision(found.n or None, because, self.coordinator.lookup_rule_id), request)
+        else:
+            found = found._replace(longest=self.rules.unread_junction(self.num_uncached_common_prefix_tokens))
         managers = self.coordinator.single_type_managers
         tables = [found.tables[manager.kv_cache_group_id] for manager in managers] if found.n else ()
         self.emit(LookedUp(request.request_id, found.n, found.junction, tables))
@@ -125,8 +130,8 @@ class KVCacheManager:
 
     def remove_skipped_blocks(self, request: Request, total_computed_tokens: int) -> None:
         """Give back the blocks that neither the next tokens nor steps in flight read."""
-        processed = max(0, total_computed_tokens - request.num_in_flight_tokens)
-        self.coordinator.remove_skipped_blocks(request, processed)
+        settled = self.rules.settled(total_computed_tokens, request.num_in_flight_tokens)
+        self.coordinator.remove_skipped_blocks(request, settled)
 
     def _record_owner(self, request: Request, new_blocks: list[list[int]]) -> list[list[int]]:
         """Record which request took blocks; return these."""

@@ -45,7 +45,7 @@ from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
 from cachesim.engines.vllm.rules.lookup import CacheHit
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
-from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, PaddedRequest, WaitingQueue
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, OutputInFlight, PaddedRequest, WaitingQueue
 from cachesim.events import Decided, Log, Release
 from cachesim.events.scheduling import LimitKind, StepLimit
 
@@ -312,6 +312,7 @@ class Scheduler:
             tail_boundary=tail,
             use_internal_checkpoint=use_internal_checkpoint,
             junction=request.shared_prefix_boundary,
+            is_running=request.is_running,
             mamba_shared_prefix_checkpoint=config.mamba_shared_prefix_checkpoint,
         ))  # fmt: skip
         if start >= prefill_end:
@@ -356,10 +357,17 @@ class Scheduler:
         self.encoder_cache_manager.free(request)
         stale = request.drop_stale_output and request.num_stale_output_tokens > 0
         request.drop_stale_output = drop_stale_output or stale
-        request.num_stale_output_tokens = request.num_in_flight_tokens
+        left = self.rules.stale_output(OutputInFlight(
+            num_in_flight_tokens=request.num_in_flight_tokens,
+            num_output_placeholders=request.num_output_placeholders,
+            num_discarded_outputs=request.num_discarded_outputs,
+            is_reset=drop_stale_output,
+        ))  # fmt: skip
+        request.num_stale_output_tokens = left.num_stale_output_tokens
+        request.num_output_placeholders = left.num_output_placeholders
+        request.num_discarded_outputs = left.num_discarded_outputs
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
-        request.num_output_placeholders = 0
         request.spec_token_ids = []
         request.num_preemptions += 1
         self.waiting.insert(0, request)
@@ -505,7 +513,8 @@ class Scheduler:
             if external is not None and partial_tail:           # a load replaces the part of a block, or none begins
                 external = external if external > partial_tail else 0
                 num_local_tokens = aligned if external else num_local_tokens
-        if not request.launched:
+        has_output = request.num_tokens > request.num_prompt_tokens
+        if not request.launched or (not has_output and self.rules.counts_again()):
             request.num_cached_tokens = num_local_tokens + (external or 0)
         return external
 
@@ -591,10 +600,15 @@ class Scheduler:
             if request.is_finished or (is_stale and request.drop_stale_output):
                 continue
             drafts = scheduler_output.scheduled_spec_decode_tokens[req_id]
-            if drafts and new_token_ids and not is_stale:
+            is_discarded = request.num_discarded_outputs > 0
+            takes_back = not is_stale and (not is_discarded or self.rules.takes_back_discarded())
+            if drafts and new_token_ids and takes_back:
                 self._take_back_rejected(request, len(drafts) - (len(new_token_ids) - 1))
             self.encoder_cache_manager.free_computed_inputs(request)
             if not new_token_ids:
+                continue
+            if is_discarded:
+                request.num_discarded_outputs -= 1
                 continue
             placeholders = request.num_output_placeholders
             was_running = request.is_running

@@ -172,7 +172,7 @@ class SingleTypeKVCacheManager:
         blocks = self.req_to_blocks.setdefault(request_id, [])
         new_blocks = self.block_pool.get_new_blocks(max(0, -(-num_tokens // self.block_size) - len(blocks)))
         blocks += new_blocks
-        self._record_new_blocks(cow_blocks)
+        self.new_block_ids += cow_blocks
         self._record_new_blocks(new_blocks)
         return cow_blocks + new_blocks
 
@@ -464,6 +464,8 @@ class MambaManager(SingleTypeKVCacheManager):
         """Copy a block before the step writes in it; return the copy if the request uses it. A running request writes
         its own part of a block: the keys move to the copy."""
         block_idx, source_block = self.partial_hit_reqs.pop(request_id)
+        if self.req_to_blocks[request_id][block_idx] != source_block:       # a later chunk gave it back
+            raise EngineCoreDied("AssertionError: ", "allocate_new_blocks")
         if request_id not in self.allocated_block_reqs:
             self._apply_cow(request_id, block_idx, source_block, cow_block)
             return [cow_block]
@@ -567,6 +569,7 @@ class MambaManager(SingleTypeKVCacheManager):
 
     def remove_skipped_blocks(self, request: Request, processed_computed_tokens: int) -> None:
         """Give back the states that the next tokens do not read, and the older state."""
+        processed_computed_tokens = self.rules.settled_states(processed_computed_tokens, self.num_speculative_blocks)
         super().remove_skipped_blocks(request, processed_computed_tokens)
         if not self.align:
             return

@@ -45,6 +45,13 @@ def attention_block(pages: Pages) -> int:
     return max(pages.block_size, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
 
 
+@rule("VL-SIZE-ATTENTION-BLOCK.ROWS", Role.SETUP, platform("_align_hybrid_block_size", "0.26.0"))
+def attention_block_of_rows(pages: Pages) -> int:
+    """Return the tokens of a block whose page holds a state: like `VL-SIZE-ATTENTION-BLOCK`, also in a model with
+    latent rows, whose kernels later need larger blocks."""
+    return attention_block(pages._replace(use_mla=False))
+
+
 @rule("VL-SIZE-PAGE-BLOCK", Role.SETUP, planning("unify_kv_cache_spec_page_size"))
 def page_block(block: int, token: int, largest: int) -> int:
     """Return the tokens of a block in layers with smaller rows than others: as many as fill the page of the
@@ -106,6 +113,7 @@ class Admission(NamedTuple):
     kind: str
     window: int                 # window or chunk [tokens]
     max_in_flight_tokens: int   # most tokens of the steps in flight
+    max_num_batched_tokens: int # most tokens of a step
     max_model_len: int          # most tokens of a request
     block_size: int             # tokens of a block
 
@@ -118,6 +126,29 @@ def admission_cap(ask: Admission) -> int:
     if ask.kind == "chunked":
         return -(-min(ask.window + ask.max_in_flight_tokens, ask.max_model_len) // ask.block_size)
     return 0
+
+
+@rule("VL-SIZE-ADMISSION-CAP.STEP", Role.SETUP,
+      interface("max_admission_blocks_per_request", "0.25.1", spec="V-SIZE-10"), until="#47728")
+def admission_cap_step(ask: Admission) -> int:
+    """Return the most blocks that a request of a window or chunk group ever holds: like `VL-SIZE-ADMISSION-CAP`, for
+    the tokens of a single step."""
+    return admission_cap(ask._replace(max_in_flight_tokens=ask.max_num_batched_tokens))
+
+
+@rule("VL-FREE-SETTLED", Role.REMOVE, manager("allocate_slots remove_skipped_blocks"))
+def settled_tokens(computed: int, in_flight: int) -> int:
+    """Return the tokens behind which blocks that are no longer read may be freed: the computed ones without those of
+    steps in flight, which still read their windows."""
+    return max(0, computed - in_flight)
+
+
+@rule("VL-FREE-SETTLED.SCHEDULED", Role.REMOVE, manager("allocate_slots remove_skipped_blocks", "0.25.1"),
+      until="#47728")
+def scheduled_tokens(computed: int, in_flight: int) -> int:
+    """Return the tokens behind which blocks that are no longer read may be freed: all computed ones, although a step in
+    flight may read them, or reject its drafts."""
+    return computed
 
 
 @rule("VL-FREE-SKIPPED", Role.REMOVE, groups("get_num_skipped_tokens", spec="V-FREE-1"))
@@ -218,6 +249,13 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
     return [junction]
 
 
+@rule("VL-PUB-BOUNDARIES.JUNCTION.NONE", Role.PLAN,
+      groups("SingleTypeKVCacheManager.cache_blocks", "0.25.1", spec="V-PUB-3"))
+def junction_none(junction: int, block: int, drop: bool) -> list[int]:
+    """Return the lengths [tokens] at which a sibling resumes: none is kept for it."""
+    return []
+
+
 @rule("VL-PUB-MASK.ALIGNMENT", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", spec="V-PUB-4"))
 def mask_by_hits(hit: int, step: int) -> int:
     """Return the multiple [tokens] at which kept lengths end: that of a ``hit``. ``step``: common multiple of the
@@ -296,6 +334,13 @@ def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
     """Return the length [tokens] of the prompt's last part of a block that can be found, which may be the whole
     prompt."""
     return prompt // unit * unit
+
+
+@rule("VL-PUB-PARTIAL-ROWS.NONE", Role.PLAN,
+      groups("FullAttentionManager.cache_blocks", "0.25.1", spec="V-PUB-5"), until="#46384")
+def partial_rows_none(prompt: int, unit: int, known: int, drop: bool) -> int:
+    """Return the length [tokens] of the prompt's last part of a block that can be found: 0, no part can be."""
+    return 0
 
 
 class NewTokens(NamedTuple):

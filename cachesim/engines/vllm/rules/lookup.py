@@ -11,7 +11,7 @@ from typing import Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Role, rule
 from cachesim.engines.shared.rule_set import instead_of
-from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
+from cachesim.engines.vllm.rules.sources import coordinator, groups, manager, scheduler
 
 NOT_FINE = "SlidingWindowManager does not support fine-grained (partial) cache hits"        # as the server logs it
 
@@ -99,6 +99,35 @@ def most_tokens(n: int) -> int:
     return n - 1
 
 
+@rule("VL-LOOKUP-COUNT", Role.TOLD, scheduler("schedule prefill_stats"))
+def count_once() -> bool:
+    """True if the reply counts the cached tokens of the last start before the first token: it counts those of the first
+    one, also if the request was preempted."""
+    return False
+
+
+@rule("VL-LOOKUP-COUNT.AGAIN", Role.TOLD, scheduler("schedule prefill_stats", "0.25.1"))
+def count_again() -> bool:
+    """True if the reply counts the cached tokens of the last start before the first token: a preempted request is
+    counted again."""
+    return True
+
+
+@rule("VL-LOOKUP-JUNCTION", Role.PREFIX, manager("get_computed_blocks shared_prefix_boundary"))
+def no_junction(last: int) -> int:
+    """Return the tokens that another prompt shares with a request that reads no prefix: 0, none is known. ``last``:
+    those that a single group had for the request before it."""
+    return 0
+
+
+@rule("VL-LOOKUP-JUNCTION.LAST", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.num_uncached_common_prefix_tokens", "0.25.1"))
+def last_junction(last: int) -> int:
+    """Return the tokens that another prompt shares with a request that reads no prefix: those of the request that was
+    looked up before it, whatever they have in common."""
+    return last
+
+
 @rule("VL-LOOKUP-RECONCILE", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have; the groups shorten it in turn. A group with the drop also checks the
@@ -159,6 +188,15 @@ def reconcile_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     found = reconcile_untruncated(ask, look)
     first = [kind for kind in ask.attention_groups[:1] if kind.is_full_attention]
     return found._replace(tables=_truncated(found.tables, first, found.n))
+
+
+@rule("VL-LOOKUP-RECONCILE.STATES", Role.LOAD,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.25.1", spec="V-LOOK-3"))
+def reconcile_with_states(ask: PromptQuery, look: GroupLookup) -> CacheHit:
+    """Return the prefix that all groups have, like `VL-LOOKUP-RECONCILE.ONE`. States of a group with the drop are also
+    looked up one block further, although none is dropped, so that the prefix may grow again."""
+    kinds = [kind._replace(is_mamba=False) for kind in ask.attention_groups]
+    return reconcile_one(ask._replace(attention_groups=kinds), look)
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,

@@ -119,6 +119,13 @@ def partial_hits_any(states: Sequence[int], windows: Sequence[int], unit: int, p
     return partial_hits_alone(states, (), unit, parallel)
 
 
+@rule("VL-SIZE-PARTIAL-HITS.NONE", Role.SETUP, utils("HybridKVCacheCoordinator", "0.25.1", spec="V-SIZE-4"),
+      until="#46384")
+def partial_hits_none(states: Sequence[int], windows: Sequence[int], unit: int, parallel: bool) -> bool:
+    """True if a hit may end inside a block: no hit does."""
+    return False
+
+
 @rule("VL-SIZE-HASH-STATES", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-3"))
 def hash_beside_states(states: Sequence[int], smallest: int) -> bool:
     """True if hashes may be finer than the common multiple of the groups' blocks, beside blocks of ``states`` [tokens].
@@ -248,6 +255,12 @@ def pad_any(ask: DraftPadding) -> bool:
     return pad_drafts_beside(ask._replace(fits_model_len=True))
 
 
+@rule("VL-SCHED-PAD.NEVER", Role.DRAFT, scheduler("schedule", "0.24.0"), until="#45237")
+def pad_never(ask: DraftPadding) -> bool:
+    """True if a request with one token left gets places for drafts: no request does."""
+    return False
+
+
 @rule("VL-SCHED-PAD.FITS", Role.DRAFT, instead_of(pad_drafts))
 def pad_fitting_drafts(ask: DraftPadding) -> bool:
     """True under the conditions of `VL-SCHED-PAD`, if a step has room for the drafts: without it the request waits for
@@ -267,6 +280,53 @@ def step_back_if_scheduled(is_scheduled: bool) -> bool:
     """True if the step goes back one place after it preempted a request before the current one: only if it had tokens
     of that request. Otherwise the step leaves out the next running request."""
     return is_scheduled
+
+
+class OutputInFlight(NamedTuple):
+    """Results in flight of a request that is preempted."""
+
+    num_in_flight_tokens: int        # computed tokens whose step is not processed
+    num_output_placeholders: int     # places for their results
+    num_discarded_outputs: int       # results that are dropped, of an earlier reset
+    is_reset: bool                   # a reset of the prefix cache preempts the request
+
+
+class StaleOutput(NamedTuple):
+    """What a preemption leaves of the results in flight."""
+
+    num_stale_output_tokens: int     # computed tokens whose results do not change the counters of the request
+    num_output_placeholders: int     # places for results that stay
+    num_discarded_outputs: int       # results that are dropped, one after the other
+
+
+@rule("VL-SCHED-STALE", Role.PREEMPT, scheduler("_preempt_request num_stale_output_tokens"))
+def stale_by_tokens(ask: OutputInFlight) -> StaleOutput:
+    """Return what a preemption leaves of the results in flight: those of all tokens in flight are stale, and the
+    request has no places for them."""
+    return StaleOutput(ask.num_in_flight_tokens, 0, 0)
+
+
+@rule("VL-SCHED-STALE.PLACES", Role.PREEMPT, scheduler("reset_prefix_cache async_tokens_to_discard", "0.26.0"),
+      until="#48245")
+def stale_by_places(ask: OutputInFlight) -> StaleOutput:
+    """Return what a preemption leaves of the results in flight: the request keeps its places and may restart before the
+    results arrive. After a reset it drops as many results as it had places, although a result with drafts has
+    several."""
+    if not ask.is_reset:
+        return StaleOutput(0, ask.num_output_placeholders, ask.num_discarded_outputs)
+    return StaleOutput(0, 0, ask.num_output_placeholders)
+
+
+@rule("VL-SCHED-STALE.DRAFTS", Role.DRAFT, scheduler("update_from_output async_tokens_to_discard", "0.26.0"))
+def keep_discarded_drafts() -> bool:
+    """True if the rejected drafts of a dropped result are taken back: they are not."""
+    return False
+
+
+@rule("VL-SCHED-STALE.DRAFTS.BACK", Role.DRAFT, scheduler("update_from_output", "0.24.0"), until="#46066")
+def take_back_discarded_drafts() -> bool:
+    """True if the rejected drafts of a dropped result are taken back, although the request has restarted."""
+    return True
 
 
 @rule("VL-SCHED-IMAGE.ORDER", Role.PLAN, schedule)
@@ -389,6 +449,7 @@ class ChunkSplit(NamedTuple):
     tail_boundary: int                     # last boundary of a hash at which its prompt can resume [tokens], 0 = none
     use_internal_checkpoint: bool          # a state inside the chunk can be kept
     junction: int                          # length at which prompts parted [tokens]
+    is_running: bool                       # the request has a chunk in an earlier step
     mamba_shared_prefix_checkpoint: bool   # chunks end at the junction itself, not at a block before it
 
 
@@ -438,6 +499,44 @@ def split_alone(ask: ChunkSplit) -> Decision:
     if start < ask.prefill_end:
         end = start + (end - start) // block * block if end < last else last if start < last else end
     return Decision(end - start, {"start": start, "end": end, "last": last})
+
+
+@rule("VL-SPLIT-CHUNK.LAST", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.26.0", spec="V-SPLIT-1"),
+      until="#51113")
+def split_before_last(ask: ChunkSplit) -> Decision:
+    """Return the tokens of a chunk. It ends at a block if it ends before the last complete one, at that one, or at the
+    block before the junction. A chunk from there on may end anywhere."""
+    start = ask.start
+    end = ask.end
+    block = ask.block_size
+    last = ask.last_cache_position
+    if start >= ask.prefill_end:
+        return Decision(end - start, {"start": start, "end": end})
+    if end < last:
+        end = end // block * block
+    stops = [last]
+    next_block_boundary = -(-start // block) * block
+    if next_block_boundary <= last:
+        stops.append(next_block_boundary)
+    if last < ask.tail_boundary < ask.num_prompt_tokens:
+        stops.append(ask.tail_boundary)
+    if start < ask.junction < end:
+        stops.append(start + (ask.junction - start) // block * block)
+    stop = min((one for one in stops if start < one < end), default=end)
+    return Decision(max(stop - start, 0), {"start": start, "end": stop, "last": last, "junction": ask.junction})
+
+
+@rule("VL-SPLIT-CHUNK.FIRST", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.25.1", spec="V-SPLIT-1"),
+      until="#46384")
+def split_first(ask: ChunkSplit) -> Decision:
+    """Return the tokens of a chunk: like `VL-SPLIT-CHUNK.ALONE`, but the first chunk of a request ends at the last
+    block that another prompt shares."""
+    found = split_alone(ask)
+    shared = ask.junction - ask.start
+    tokens = found.value
+    if not ask.is_running and ask.block_size <= shared < tokens:
+        tokens = shared // ask.block_size * ask.block_size
+    return Decision(tokens, {**found.because, "end": ask.start + tokens, "junction": ask.junction})
 
 
 @rule("VL-SPLIT-TAIL", Role.PLAN, scheduler("__init__ mamba_partial_cache_hit"))

@@ -241,6 +241,13 @@ def state_tail_own(ask: StateTail) -> bool:
     return state_tail_end(ask._replace(latest_prompt_hash_boundary=ask.own_hash_boundary))
 
 
+@rule("VL-STATE-TAIL.NONE", Role.PUBLISH, groups("MambaManager.cache_blocks", "0.25.1", spec="V-MAM-7"),
+      until="#46384")
+def state_tail_none(ask: StateTail) -> bool:
+    """True if the state inside a block at a chunk's end can be found: it cannot."""
+    return False
+
+
 @rule("VL-STATE-TAIL.LENGTH", Role.PLAN, scheduler("_mamba_block_aligned_split tail_boundary", spec="V-MAM-7"))
 def tail_length(end: int, whole: int) -> int:
     """Return the length [tokens] at which a prompt can resume inside a block: its last boundary of a hash (``whole``),
@@ -254,6 +261,20 @@ def tail_length_whole(end: int, whole: int) -> int:
     """Return the length [tokens] at which a prompt can resume inside a block: its last boundary of a hash, although a
     lookup with the drop does not find it."""
     return whole
+
+
+@rule("VL-STATE-SETTLED", Role.REMOVE, groups("MambaManager.remove_skipped_blocks"))
+def settled_states(settled: int, drafts: int) -> int:
+    """Return the tokens behind which states may be freed: the settled ones."""
+    return settled
+
+
+@rule("VL-STATE-SETTLED.DRAFTS", Role.REMOVE, groups("MambaManager.remove_skipped_blocks", "0.25.1"),
+      until="#47728")
+def settled_without_drafts(settled: int, drafts: int) -> int:
+    """Return the tokens behind which states may be freed: the computed ones without as many as a step may
+    reject drafts."""
+    return max(0, settled - drafts)
 
 
 @rule("VL-STATE-RETIRE", Role.REMOVE, groups("MambaManager._remove_blocks_in_range"))
