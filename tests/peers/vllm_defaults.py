@@ -84,10 +84,12 @@ def batch_size(memory, tokens):
 
 def prefix_caching(attention):
     """True if prefixes of a model with or without attention are cached."""
-    kinds = ("decoder", "hybrid") if attention else ("attention_free",)
-    [found] = {ModelConfig.is_prefix_caching_supported.fget(SimpleNamespace(pooler_config=None, attn_type=kind))
-               for kind in kinds}  # fmt: skip
-    return found
+    return caches_prefixes("decoder" if attention else "attention_free")
+
+
+def caches_prefixes(kind):
+    """True if prefixes of a model of this kind are cached."""
+    return ModelConfig.is_prefix_caching_supported.fget(SimpleNamespace(pooler_config=None, attn_type=kind))
 
 
 def mamba_cache_mode(given, caching, has_kernel):
@@ -119,6 +121,7 @@ def released_lines():
         yield stated("batch_size", (memory, tokens), batch_size(memory, tokens))
     for attention in (True, False):
         yield stated("prefix_caching", (attention,), prefix_caching(attention))
+    yield stated("hybrid_caching", (), caches_prefixes("hybrid"))
     modes = ("none", "align", "all") if vllm.__version__ < "0.32" else ("none", "align")
     for args in product(modes, (True, False), (True, False)):
         yield stated("mamba_cache_mode", args, mamba_cache_mode(*args))

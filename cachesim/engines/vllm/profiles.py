@@ -18,7 +18,7 @@ class Rules(RuleSet):
     async_scheduling: Callable[[str], bool] = start.async_scheduling
     starts_async: Callable[[str], bool] = start.starts_async
     batch_size: Callable[[int], start.BatchSize] = start.batch_size
-    prefix_caching: Callable[[bool], bool] = start.prefix_caching
+    prefix_caching: Callable[[bool, bool], bool] = start.prefix_caching
     mamba_cache_mode: Callable[[str, bool, bool], str] = start.mamba_cache_mode
     states_align: Callable[[str], bool | None] = schedule.states_at_ends
     speculation: Callable[[schedule.Drafter], schedule.Speculation] = schedule.speculation
@@ -193,6 +193,7 @@ V0_26_0 = replace(
 
 V0_25_1 = replace(
     V0_26_0, name="vllm@0.25.1", build="2026-07-14", source="vLLM 0.25.1 (PyPI)",
+    prefix_caching=start.prefix_caching_of_rows,
     partial_hits=schedule.partial_hits_none, split=schedule.split_first, reconcile=lookup.reconcile_with_states,
     admission_cap=blocks.admission_cap_step, settled=blocks.scheduled_tokens,
     settled_states=states.settled_without_drafts, junction_ends=blocks.junction_none,

@@ -28,8 +28,9 @@ def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str,
     """Return options with the defaults that the server chooses. Raise BadInput for a bad value, and for a combination
     with which the release does not start."""
     found = _resolved(rules, given)
-    caching = found.setdefault("enable_prefix_caching", rules.prefix_caching(any(one.part for one in spec.layers)))
     recurrent = [one.kind for one in spec.layers if one.recurrence]
+    by_default = rules.prefix_caching(any(one.part for one in spec.layers), bool(recurrent))
+    caching = found.setdefault("enable_prefix_caching", by_default)
     has_kernel = bool(recurrent) and all(kind in MAMBA_KINDS for kind in recurrent)
     found["mamba_cache_mode"] = rules.mamba_cache_mode(options(given).mamba_cache_mode, caching, has_kernel)
     if "num_gpu_blocks" not in given and (blocks := given_blocks(rules, options(found), spec)):

@@ -47,9 +47,15 @@ def starts_async_drafts(method: str) -> bool:
 
 
 @rule("VL-START-CACHING", Role.SETUP, file("vllm/config/model.py")("is_prefix_caching_supported"))
-def prefix_caching(attention: bool) -> bool:
-    """True if prefixes are cached by default: in models that have a layer of attention."""
+def prefix_caching(attention: bool, states: bool = False) -> bool:
+    """True if prefixes are cached by default: in models that have a layer of attention, with or without ``states``."""
     return attention
+
+
+@rule("VL-START-CACHING.ROWS", Role.SETUP, file("vllm/config/model.py")("is_prefix_caching_supported", "0.25.1"))
+def prefix_caching_of_rows(attention: bool, states: bool = False) -> bool:
+    """True if prefixes are cached by default: in models that have a layer of attention, and none with ``states``."""
+    return attention and not states
 
 
 class BatchSize(NamedTuple):

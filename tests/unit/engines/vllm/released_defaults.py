@@ -48,7 +48,13 @@ def batch_size(rules, memory, tokens):
 def prefix_caching(rules, attention):
     """True if prefixes are cached, in all models of this kind."""
     [found] = {resolved(rules, parse(model), {})["enable_prefix_caching"]
-               for model in (("A", "W8 A", "GA") if attention else ("S", "GC"))}  # fmt: skip
+               for model in (("A", "W8 A") if attention else ("S", "GC"))}  # fmt: skip
+    return found
+
+
+def hybrid_caching(rules):
+    """True if prefixes of models with attention and states are cached."""
+    [found] = {resolved(rules, parse(model), {})["enable_prefix_caching"] for model in ("GA", "SA")}
     return found
 
 
@@ -65,4 +71,4 @@ def default(rules, name):
 
 
 OURS = {"async_scheduling": async_scheduling, "batch_size": batch_size, "prefix_caching": prefix_caching,
-        "mamba_cache_mode": mamba_cache_mode, "default": default}  # fmt: skip
+        "hybrid_caching": hybrid_caching, "mamba_cache_mode": mamba_cache_mode, "default": default}  # fmt: skip
