@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -12,7 +13,8 @@ FOLDER = ROOT / ".github"
 WORKFLOWS = sorted((FOLDER / "workflows").glob("*.yml"))
 FILES = [*WORKFLOWS, *sorted((FOLDER / "actions").rglob("*.yml"))]
 REQUIREMENTS = sorted((FOLDER / "requirements").glob("*.txt"))
-OWN = "OWNER/cachesim/.github/actions/check@TAG"
+URL = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Repository"]
+OWN = f"{URL.split('/', 3)[3]}/.github/actions/check@TAG"
 
 
 def scripts(text):
