@@ -13,6 +13,7 @@ from typing import Any, Hashable, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
 from cachesim.base.errors import NotInBuild, OverLimit
+from cachesim.engines.capabilities import MAX_TOKENS
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.tree import LineRequest, Piece
@@ -79,6 +80,7 @@ class TokenRequest(NamedTuple):
     shared: int = 0          # tokens shared with its prompt
     adapters: str = ""       # list of adapters, "" = none
     again: Sequence[SentRange] = ()    # what follows them: text of that request, or other text
+    max_tokens: int = 0      # most tokens of the answer that the body allows, 0 = not stated
 
 
 class ScenarioWords:
@@ -104,7 +106,8 @@ class ScenarioWords:
         name = next(self.names).lower()
         answer = WordPart(self._word(name, request.answer), request.answer, request.answer)
         self.texts.append([*prompt, answer])
-        extra = (("lora", request.adapters),) if request.adapters else ()
+        extra: tuple[tuple[str, Any], ...] = (("lora", request.adapters),) if request.adapters else ()
+        extra += ((MAX_TOKENS.name, request.max_tokens),) if request.max_tokens else ()
         return LineRequest(tuple(part.piece() for part in prompt), (answer.piece(),), extra=extra)
 
     def _sent_again(self, request: TokenRequest, base: Sequence[WordPart]) -> list[WordPart]:
@@ -130,6 +133,8 @@ class ScenarioWords:
 
 ROOM = 120_000               # context of a toy model [tokens], for prompt and answer
 ANSWER = 4_096               # simulated tokens of an answer, at most
+ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
+"""Parameters with the most tokens of an answer; with that of the Responses API no server refuses a prompt."""
 
 
 class SimulatedImport(NamedTuple):
@@ -201,8 +206,9 @@ def _simulate(
     """Simulate the requests, with or without their lists of adapters."""
     words = ScenarioWords()
     fitting, over = _fitting_count(records)
-    steps = [words.add(_token_request(record, adapters)) for record in records[:fitting]]
     engine = profile.partition("@")[0]
+    limits_sum = MAX_TOKENS in ENGINES[engine].manual.fields
+    steps = [words.add(_token_request(record, adapters, limits_sum)) for record in records[:fitting]]
     named = model_named(model, engine, files=True)
     options = {**_context(engine, records[: len(steps)]), **named.server(server)}
     made = make_steps(steps, words.words, options)
@@ -227,16 +233,24 @@ def _simulate(
     return SimulatedImport(scenario, reused, text, len(records) - len(steps), str(over or ""), refused)
 
 
-def _token_request(record: AnsweredBody, adapters: bool) -> TokenRequest:
+def max_tokens_of(body: Body) -> int:
+    """Return the most tokens of an answer that a body allows; 0 if it states none, or two different numbers, of which
+    each server reads another one."""
+    stated = {body.parameters[name] for name in ANSWER_LIMITS if isinstance(body.parameters.get(name), int)}
+    return max(0, *stated) if len(stated) == 1 else 0
+
+
+def _token_request(record: AnsweredBody, adapters: bool, limits_sum: bool) -> TokenRequest:
     """Return a request in tokens. The start of the newest user message is estimated from its share of the plain
-    rendering."""
+    rendering. ``limits_sum``: the server limits the sum of a prompt and the stated length of its answer."""
     user = -1
     messages = record.body.messages
     last = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
     if last >= 0 and not record.body.is_raw and record.plain.text:
         user = round(record.tokens * record.plain.begins[last] / len(record.plain.text))
     return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user, record.link.before,
-                        record.shared, scales_text(record.body.adapters) if adapters else "", record.again)  # fmt: skip
+                        record.shared, scales_text(record.body.adapters) if adapters else "", record.again,
+                        max_tokens_of(record.body) if limits_sum else 0)  # fmt: skip
 
 
 def _fitting_count(records: Sequence[AnsweredBody]) -> tuple[int, OverLimit | None]:

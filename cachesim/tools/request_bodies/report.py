@@ -190,6 +190,11 @@ def _tokens(data: Data, count: int) -> str:
     return f"{count:,}" if data["tokens_exact"] else f"~{count:,}"
 
 
+def _by_estimate(data: Data) -> str:
+    """Return that a refusal follows from estimated lengths, if it does."""
+    return "" if data["tokens_exact"] else ", if the estimated lengths are right"
+
+
 def headline(data: Data) -> Text:
     """Return the result in a sentence: the tokens that cannot be reused because prompts changed."""
     total = counted(len(data["requests"]), "request")
@@ -323,7 +328,8 @@ def _simulation(data: Data) -> Iterator[Text]:
     """Yield the tokens of all prompts, split into reused, new, changed and not kept."""
     found = data["simulation"]
     if not found["played"]:
-        yield Text(f"not simulated: {found['limit'] or 'the server refuses: ' + found['refused']}", "yellow")
+        reason = found["limit"] or f"the server refuses{_by_estimate(data)}: {found['refused']}"
+        yield Text(f"not simulated: {reason}", "yellow")
         return
     yield Text.assemble(
         (f"simulated under {found['profile']}, model {found['model']}: ", "bold"),
@@ -335,7 +341,7 @@ def _simulation(data: Data) -> Iterator[Text]:
     if found["assumed"]:
         yield Text(assumption(found["assumed"], found["assumed_cap"]))
     if found["refused"]:
-        yield Text(f"the server refuses a request: {found['refused']}", "yellow")
+        yield Text(f"the server refuses a request{_by_estimate(data)}: {found['refused']}", "yellow")
     if found["adapters"]:
         yield Text(found["adapters"], "dim")
     if found["foreign"]:

@@ -140,9 +140,9 @@ def rendered(begins, text=""):
     return RenderedPrompt(text, len(text), [], [], [], begins)
 
 
-def record(tokens=20, base=-1, best=0, answer=1, number=0, lora=None, **more):
+def record(tokens=20, base=-1, best=0, answer=1, number=0, lora=None, limits=(), **more):
     """Return the record of a raw prompt of so many tokens."""
-    parameters = {} if lora is None else {"lora": lora}
+    parameters = dict(limits) | ({} if lora is None else {"lora": lora})
     text = BodyMessage("", "prompt", (BodyText("text", "prompt", "x"),))
     body = Body("completions", number, f"x.jsonl:{number + 1}", messages=[text], parameters=parameters)
     [one] = link_requests([body], [None], EstimatingTokenizer())
@@ -169,6 +169,16 @@ def test_the_simulation_of_requests_has_their_words_and_the_head_of_its_file():
     assert found.toml.startswith(
         'schema = 2\nid = "made"\ntitle = "t"\nwhy = "w"\nsource = ["cachesim"]\nengine = "llama_cpp"\nmodel = "A"\n'
         f'profiles = ["{PROFILE}"]\n')  # fmt: skip
+
+
+@pytest.mark.parametrize(("profile", "option", "is_refused"), [
+    ("vllm@0.33.0", "max_model_len", False), ("vllm@0.27.0", "max_model_len", True),
+    ("sglang@0.5.23", "context_len", True), (PROFILE, "ctx_size", False)])  # fmt: skip
+def test_a_body_may_ask_for_more_tokens_than_its_release_accepts(profile, option, is_refused):
+    two = {"max_tokens": 200, "max_completion_tokens": 9}
+    for limits, refused in (({"max_tokens": 200}, is_refused), ({"max_completion_tokens": 9}, False), (two, False)):
+        found = simulated(record(100, limits=limits), profile=profile, **{option: 256})
+        assert (found.reused == [None]) is refused and bool(found.refused) is refused
 
 
 def test_a_refused_request_reuses_nothing_that_could_be_reported():
