@@ -28,10 +28,8 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
 
     opts = options(given)
     is_determined = opts.kv_cache_size_tokens or (opts.kv_cache_memory_bytes and sized_model(opts) is not None)
-    if "num_gpu_blocks" in given:
+    if "num_gpu_blocks" in given or is_determined:
         return AssumedSizes({}, notes=_unknown_length(model, given, requests))
-    if is_determined:
-        return AssumedSizes({})
     block = smallest_block(opts)
     ahead = 2 * opts.num_speculative_tokens
     each = [-(-(request.prompt + request.answer + ahead) // block) + SPARE + ahead for request in requests]
@@ -45,8 +43,8 @@ def fit(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -
 
 
 def _unknown_length(model: str, given: Mapping[str, Any], requests: Sequence[RequestSize]) -> tuple[str, ...]:
-    """Return a line if max_model_len is not known and the given blocks do not hold the longest request. Raise
-    BadInput."""
+    """Return a line if max_model_len is not known and the pool, whose size the options determine, does not hold the
+    longest request. Raise BadInput."""
     from cachesim.engines.vllm.history import LINE
     from cachesim.engines.vllm.profiles import PROFILES
     from cachesim.engines.vllm.start_options import own_length, resolved
@@ -54,7 +52,7 @@ def _unknown_length(model: str, given: Mapping[str, Any], requests: Sequence[Req
     opts = options(given)
     longest = max((request.prompt + request.answer for request in requests), default=0)
     each = -(-longest // smallest_block(opts)) + SPARE + 2 * opts.num_speculative_tokens
-    surely_fits = _groups(model, opts) * each < opts.num_gpu_blocks
+    surely_fits = "num_gpu_blocks" in given and _groups(model, opts) * each < opts.num_gpu_blocks
     if surely_fits or opts.max_model_len or own_length(opts):
         return ()
     rules = PROFILES[LINE[-1]]

@@ -102,13 +102,14 @@ def test_a_request_that_was_not_evaluated_re_evaluates_nothing(mine, leaves):
     assert (last.slot, last.answer.done, last.answer.prompt_n, last.ledger) == (None, False, 0, NOTHING)
 
 
-@pytest.mark.parametrize(("length", "told"), [
-    ("0", "max_model_len is not known: the pool holds a request of at most 240 tokens."),
-    ("-1", "This model's maximum context length is 240 tokens."),
+@pytest.mark.parametrize(("pool", "length", "told"), [
+    ("num_gpu_blocks=16", "0", "max_model_len is not known: the pool holds a request of at most 240 tokens."),
+    ("num_gpu_blocks=16", "-1", "This model's maximum context length is 240 tokens."),
+    ("kv_cache_size_tokens=240", "0", "max_model_len is not known: the pool holds a request of at most "),
 ])  # fmt: skip
-def test_a_length_that_is_not_known_refuses_nothing(capsys, length, told):
+def test_a_length_that_is_not_known_refuses_nothing(capsys, pool, length, told):
     words = ["run", "P300>5/P", "--model", "A", "-p", VLLM]
-    main([*words, "--set", "num_gpu_blocks=16", "--set", f"max_model_len={length}"])
+    main([*words, "--set", pool, "--set", f"max_model_len={length}"])
     out = " ".join(capsys.readouterr().out.split())
     assert told in out and ("never answered at requests 0 and 1" in out) == (length == "0")
     assert main([*words, "--set", "num_gpu_blocks=21"]) == exits.HOLDS
