@@ -44,6 +44,10 @@ DRAFTS_UNKNOWN = "its drafts are not in the recording, which has no log"
 
 MEMORY_UNKNOWN = "the memory may not be the recorded one since step {}"
 
+ANY = "any"                  # stands for a slot that no event names
+STATES_LENGTH = "release"
+"""Kind of the event that states how many tokens a slot holds at the end of a request."""
+
 REFUSED = re.compile(r"(failed to launch slot with \w*? ?task).*")
 Check = Callable[[Server, Request, Answer], bool | None]
 """Callback (server, request, answer) -> whether the answer equals a cold run's, None = undecided. The judge is outside
@@ -116,6 +120,7 @@ class TraceReplay:
         self.tasks = False          # the present step has several tasks
         self.rounds = False         # its recording contains the evaluated batches
         self.left_at: int | None = None         # step since which the memory may not be the recorded one
+        self.open_slots: set[Any] = set()       # slots whose length no later line has stated, as in the events
         self.trace = trace
         self.mode = mode
         self.flags = trace.flags
@@ -237,8 +242,9 @@ class TraceReplay:
         out.events_agree += cancels + sum(a == b and a["ev"] != Decoded.ev for a, b in zip(theirs, ours, strict=False))
         apart, again = difference(theirs, ours), second_rejection(theirs)
         wrong = apart or wrong or early
+        self._settle(theirs[: apart["event"]] if apart is not None else theirs)
         if apart is not None and again is not None and apart["event"] >= again:
-            self.left_at = step.number
+            self._leave(step)
             self._undecided(out, step, REJECTED_TWICE)
         elif wrong is None and not states_result(step):
             self._undecided(out, step, "the recording says nothing of an answer that could be compared")
@@ -247,14 +253,28 @@ class TraceReplay:
         elif self.left_at is not None:
             self._undecided(out, step, MEMORY_UNKNOWN.format(self.left_at))
         elif not self.trace.has_log and any(member.drafted for member in step.members):
-            self.left_at = step.number
+            self._leave(step)
             self._undecided(out, step, DRAFTS_UNKNOWN)
         elif (place := depends_on_length()) is not None and (apart is None or apart["event"] >= place):
-            self.left_at = step.number
+            self._leave(step)
             self._undecided(out, step, LENGTH_UNKNOWN)
         elif out.first is None:
             more = {"orders": f"{untried} tried, not all"} if untried else {}
             out.first = {"step": step.number, **wrong, **more}
+
+    def _leave(self, step: TraceStep) -> None:
+        """From this step on the memory may not be the recorded one: in the slots of its events, or in all."""
+        self.left_at = step.number
+        self.open_slots = {event.get("slot") for event in step.events if event["ev"] == STATES_LENGTH} or {ANY}
+
+    def _settle(self, agreeing: Sequence[Mapping[str, Any]]) -> None:
+        """Note the slots whose length a later line states as we do. With the last of them the memory counts as the
+        recorded one again, so that what differs from there on is a difference."""
+        if self.left_at is None:
+            return
+        self.open_slots -= {event.get("slot") for event in agreeing if event["ev"] == STATES_LENGTH}
+        if not self.open_slots:
+            self.left_at = None
 
     def _undecided(self, out: ReplayResult, step: TraceStep, why: str) -> None:
         out.steps_undecided += 1

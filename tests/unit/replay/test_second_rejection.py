@@ -91,6 +91,21 @@ def test_what_differs_after_a_second_rejection_is_undecided_up_to_a_restart():
     assert (found.steps_agree, found.steps_undecided, found.verdicts_agree, found.first) == (2, 2, 2, None)
 
 
+@pytest.mark.parametrize(("settled", "undecided", "first"), [(True, 1, 1), (False, 2, None)])
+def test_what_differs_after_the_length_of_every_slot_is_a_difference(settled, undecided, first):
+    """The second request ends with a release of slot 0, its clearing, and a release of slot 1."""
+    def spoil(steps):
+        again(steps)
+        events = steps[1]["events"]
+        if settled:
+            events.append(dict(events[-2]))
+        else:
+            events[-2]["n_tokens"] += 1
+
+    found = recording(spoil)
+    assert (found.steps_undecided, (found.first or {}).get("step")) == (undecided, first)
+
+
 def test_a_slot_action_after_a_second_rejection_has_no_verdict():
     def spoil(steps):
         again(steps)
