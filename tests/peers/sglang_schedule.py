@@ -1,6 +1,6 @@
-"""Drawn requests on the released classes of SGLang 0.5.23 or 0.5.22 and on our server: every turn is compared.
+"""Drawn requests on the released classes of SGLang 0.5.20 to 0.5.23 and on our server: every turn is compared.
 
-    python -m tests.peers.sglang_schedule FOLDER --ops 10000 --seed 0 [--release 0.5.22]
+    python -m tests.peers.sglang_schedule FOLDER --ops 10000 --seed 0 [--release 0.5.20]
 
 FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are drawn with steps that overlap or do not,
 with windows, with recurrent states (all strategies), with drafts, and with host memory for full attention. One
@@ -23,10 +23,12 @@ from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
 from tests.peers import sglang_source as source
-from tests.peers.sglang_server import RealServer
+from tests.peers.sglang_server import END, RealServer
 from tests.peers.sglang_start import ReleasedRequests
 
 CONTEXT = 1 << 20               # of the model, which does not cap the drawn requests
+RELEASES = ("0.5.23", "0.5.22", "0.5.21", "0.5.20")
+QUEUES = ("fcfs", "fcfs", "lpm", "dfs-weight", "lof", "shortest-prefill-first")
 MODELS = {(0,): "A", (0, 1): "W{} A", (0, 2): "GA", (0, 1, 2): "W{} A G"}
 
 
@@ -37,12 +39,14 @@ def draw_server(draw, parts):
     overlap = draw.random() < 0.7 if 2 not in parts or strategy == "extra_buffer" else strategy != "no_buffer"
     page = page if strategy != "no_buffer" or 2 not in parts else 1
     drafts = draw.choice(["", "", "EAGLE", "NGRAM"])
-    host = draw.random() < 0.6 and PROFILES[f"sglang@{source.RELEASE}"].hosts_parts
+    rules = PROFILES[f"sglang@{source.RELEASE}"]
+    host = draw.random() < 0.6 and rules.hosts_parts
+    queues = [name for name in QUEUES if name in rules.queue_policies]
     return {
         "page_size": page, "max_total_tokens": tokens, "max_prefill_tokens": 64,
         "swa_tokens": draw.choice([tokens, tokens // 2 // page * page]) if 1 in parts else 0,
         "chunked_prefill_size": draw.choice([8, 16, 64]), "max_running_requests": draw.choice([2, 4, 8]),
-        "schedule_policy": draw.choice(["fcfs", "fcfs", "lpm", "dfs-weight", "lof", "shortest-prefill-first"]),
+        "schedule_policy": draw.choice(queues),
         "radix_eviction_policy": draw.choice(list(source.POLICIES)), "in_batch_threshold": 32,
         "new_token_ratio": draw.choice([0.0, 0.2, 0.7]), "swa_eviction_interval": draw.choice([1, 4]),
         "mamba_radix_cache_strategy": strategy,
@@ -99,8 +103,22 @@ def compare(theirs, ours):
             mine.kv_committed_len, mine.kv_allocated_len, mine.cache_protected_len)  # fmt: skip
         slots = theirs.rows.req_to_token[row.kv.req_pool_idx, : mine.kv_allocated_len]
         assert np.array_equal(slots, pools.req_to_token_pool.read(row.number, 0, mine.kv_allocated_len))
-        assert 2 not in parts or (row.kv.mamba_last_track_seqlen, row.kv.mamba_prev_track_seqlen) == (
+        previous = getattr(row.kv, "mamba_prev_track_seqlen", mine.mamba_prev_track_seqlen)    # from 0.5.22 on
+        assert 2 not in parts or (row.kv.mamba_last_track_seqlen, previous) == (
             mine.mamba_last_track_seqlen, mine.mamba_prev_track_seqlen)  # fmt: skip
+
+
+def shares_slots(theirs):
+    """True if a running request of the released server reads a slot that is free, or has one that another request
+    reads. Up to 0.5.22 this happens with pages that do not divide the window: SG-WINDOW-FRONTIER.TOKENS."""
+    page, read, own = theirs.page, list(theirs.slots.full), []
+    for row in theirs.scheduler.running_batch.reqs:
+        if not row.finished():
+            held = theirs.rows.req_to_token[row.kv.req_pool_idx, : row.kv.kv_allocated_len : page] // page
+            read += set(held.tolist())
+            own += held.tolist()[row.kv.cache_protected_len // page :]
+    counts = Counter(read)
+    return len(set(own)) < len(own) or any(counts[slot] > 1 for slot in own)
 
 
 def foreign_states(theirs):
@@ -256,7 +274,7 @@ def campaign(real, seed, tried, seconds, is_compressed=False):
         answer, key = tuple(range(100, 101 + draw.randrange(20))), draw.choice(["", "", "", "k"])
         priority, right = draw.randrange(2), draw.randrange(4)
         limit = len(answer) + 8 * (draw.random() < 0.5)            # a shorter answer ends with its last token
-        request = Request(prompt, limit, forced=answer, draft_else=right, eog=answer[-1:],
+        request = Request(prompt, limit, forced=(*answer, *[END] * 8), draft_else=right, eog=answer[-1:],
                           extra={"extra_key": key, "priority": priority})  # fmt: skip
         ours.submit(request)
         ours.take_tasks()
@@ -268,6 +286,9 @@ def campaign(real, seed, tried, seconds, is_compressed=False):
                 tried["ends of the scheduler"] += 1
                 return
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
+            if shares_slots(theirs):
+                tried["requests whose slots were freed"] += 1
+                return
             if 2 in parts:
                 is_foreign = is_foreign or bool(foreign_states(theirs) or theirs.worker.foreign)
             if any(theirs.worker.unread.values()):
@@ -284,7 +305,7 @@ def campaign(real, seed, tried, seconds, is_compressed=False):
 
 def main():
     parser = source.parser(__doc__)
-    parser.add_argument("--release", default="0.5.23", choices=("0.5.23", "0.5.22"))
+    parser.add_argument("--release", default="0.5.23", choices=RELEASES)
     parser.add_argument("--compressed", action="store_true", help="pages and windows of DeepSeek V4 only")
     args = parser.parse_args()
     logging.disable()

@@ -1,10 +1,11 @@
-"""A server of the released classes of SGLang 0.5.23, without model and GPU.
+"""A server of the released classes of SGLang (0.5.20 to 0.5.23), without model and GPU.
 
 Released are the scheduler with both of its loops, the batches, requests, the tree, queue policy, admission, retraction,
 the rows and tracked states of requests, their allocation, and the processing of results. Stand-ins are the worker
 (``run_batch``), the free lists, and what does not concern the cache.
 """
 
+import sys
 from array import array
 from collections import Counter, deque
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from tests.peers.sglang_host import attach, host_pools
 from tests.peers.sglang_tree import released_cache
 
 SAMPLING = {"ignore_eos": False, "custom_params": None}
-END = 1 << 20                   # token that ends an answer
+END = 200                       # token that follows an answer
 BUFFERED, LAZY = "extra_buffer", "extra_buffer_lazy"
 
 
@@ -65,10 +66,10 @@ class Worker:
             self.copy_and_clear(batch)
         for k, row in enumerate(batch.reqs):
             answer, right = self.ends[row.number]
-            start = row.prefix_len if extend else self.lengths[row.number]
-            n = row.extend_len if extend else 1 + min(self.drafts, right)
+            start = prefix_of(row) if extend else self.lengths[row.number]
+            n = end_of(row) - start if extend else 1 + min(self.drafts, right)
             run.append([row.number, start, start + n])
-            if extend and batch.mamba_prefill_track_mask_cpu and batch.mamba_prefill_track_mask_cpu[k]:
+            if extend and tracks(batch, k):
                 run[-1].append(row.kv.mamba_last_track_seqlen)
             self.lengths[row.number] = start + n
             if row.kv.holds_mamba:
@@ -97,7 +98,7 @@ class Worker:
     def track(self, batch, k, row, start, stop):
         """Copy the state of a request to the slot that the batch names, if the step reaches a tracked length."""
         if batch.forward_mode.is_extend():
-            if batch.mamba_prefill_track_mask_cpu and batch.mamba_prefill_track_mask_cpu[k]:
+            if tracks(batch, k):
                 self.states[int(batch.mamba_track_indices[k])] = row.kv.mamba_last_track_seqlen
         elif self.drafts and row.kv.mamba_ping_pong_track_buffer is not None:
             if stop // self.track_grid > start // self.track_grid:
@@ -121,6 +122,23 @@ class Worker:
             accept_lens=memory.tensor(spans), speculative_output_stride=1 + self.drafts, block_accept_lens=None,
             cap_lens=None, num_correct_drafts=0, num_block_accept_tokens=0, num_cap_tokens=0,
             get_num_generated_tokens=lambda n: 0)  # fmt: skip
+
+
+def tracks(batch, k):
+    """True if a prefill step tracks a state of the request with this place."""
+    name = "mamba_prefill_track_mask_cpu"               # from 0.5.21 on
+    mask = getattr(batch, name if name in vars(batch) else "mamba_track_mask")
+    return mask is not None and len(mask) and bool(mask[k])
+
+
+def prefix_of(row):
+    """Return the first token that a prefill step evaluates of a request."""
+    return row.prefix_len if "prefix_len" in vars(row) else len(row.prefix_indices)
+
+
+def end_of(row):
+    """Return the token behind the last one that a prefill step evaluates of a request."""
+    return row.extend_range.end if "extend_range" in vars(row) else row.extend_end
 
 
 class Constant:
@@ -174,9 +192,8 @@ class RealServer:
         real, opts, most = self.real, self.opts, self.opts["max_running_requests"]
         rows = object.__new__(real.hybrid_rows if 2 in self.parts else real.rows)
         table = np.zeros((most + 1, 2 * opts["max_total_tokens"]), np.int64).view(memory.Tensor)
-        tracked, first = (real.sizing.get_mamba_tracking_slots(
-            extra_buffer=buffered, overlap=self.overlap, lazy=lazy and self.states_of.enable_mamba_extra_buffer_lazy)
-            for buffered, lazy in ((True, False), (self.states_of.enable_mamba_extra_buffer, True)))
+        is_lazy = self.states_of.enable_mamba_extra_buffer_lazy
+        tracked, first = 1 + self.overlap, 1 if is_lazy else 1 + self.overlap
         vars(rows).update(
             size=most, device="cpu", req_to_token=table, free_slots=list(range(1, most + 1)),
             req_generation=np.zeros(most + 1, np.int64), _aux_cache=None, mamba_allocator=self.states,
@@ -230,6 +247,8 @@ class RealServer:
             "truncation_align_size", "decode_offload_manager", "_pending_chunked_abort_req"), None))  # fmt: skip
         one.enable_hierarchical_cache = opts["enable_hierarchical_cache"]
         one.batch_result_processor = self._processor(one)
+        if "get_prefill_adder_class" not in vars(real.scheduler):
+            sys.modules[real.scheduler.__module__].PrefillAdder = adder_class(real.policy.PrefillAdder, one)
         self.told = set()
         return one
 
@@ -346,7 +365,8 @@ def scheduler_class(released):
                 process.process_batch_result_decode(batch, result)
             else:
                 process.process_batch_result_prefill(batch, result)
-            self.tree_cache.flush_pending_backups()
+            if "flush_pending_backups" in vars(type(self.tree_cache)):             # from 0.5.21 on
+                self.tree_cache.flush_pending_backups()
 
         def _prefetch_kvcache(self, req):
             pass

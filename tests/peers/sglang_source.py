@@ -12,6 +12,7 @@ import types
 from enum import IntEnum
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -144,7 +145,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made.get_eviction_strategy = _strategy
         made.SWATokenToKVPoolAllocator, made.HybridReqToTokenPool = WindowAllocator, Rows
         made.uses_shared_host_layout = lambda pool: False
-        made.CacheOperation = Operation
+        made.CacheOperation, made.Range = Operation, Range
         return made
 
     def exec_module(self, module):
@@ -156,6 +157,17 @@ class Operation:
 
     def __init__(self, host_indices, device_indices, node_id, priority=None, pool_transfers=None):
         self.node_id, self.pool_transfers = node_id, pool_transfers or ()
+
+
+class Range(NamedTuple):
+    """Positions of a request that a step evaluates, as releases before 0.5.22 keep them."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self):
+        return self.end - self.start
 
 
 def _strategy(policy, config=None):

@@ -90,10 +90,12 @@ class RuntimeContext:
 
 def get_runtime_context(rules: Rules, spec: Spec, server_args: Options, log: Log) -> RuntimeContext:
     """Return the facts of a server. Raise BadInput."""
-    policy = server_args.radix_eviction_policy
-    if policy not in rules.eviction_policies:
-        known = ", ".join(sorted(rules.eviction_policies))
-        raise NotInBuild(f"radix_eviction_policy {policy} does not exist in {rules.name}", hint=known)
+    for name, policies in (("radix_eviction_policy", rules.eviction_policies),
+                           ("schedule_policy", rules.queue_policies)):  # fmt: skip
+        policy = getattr(server_args, name)
+        if policy not in policies:
+            known = ", ".join(sorted(policies))
+            raise NotInBuild(f"{name} {policy} does not exist in {rules.name}", hint=known)
     server_args = resolved(rules, server_args, spec)
     window = max(layer.window for layer in spec.layers)
     components = [FULL]

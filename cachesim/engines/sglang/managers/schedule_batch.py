@@ -219,10 +219,10 @@ class ScheduleBatch:
         if buffer is None or buffer[other] is not None:
             return
         buffer[other] = self.tree_cache.req_to_token_pool.mamba_allocator.alloc()
-        if buffer[other] is None:
-            kv.mamba_last_track_seqlen = None
-        else:
+        if buffer[other] is not None:
             kv.mamba_next_track_idx = other
+        elif self.rules.forgets_overwritten():
+            kv.mamba_last_track_seqlen = None
 
     def _plan_drafts(self, req: Req) -> None:
         """Plan what a step with drafts tracks of a request. A lazy request needs a second slot if the draft, or the one
@@ -236,7 +236,7 @@ class ScheduleBatch:
             other = 1 - track_idx
             if buffer[other] is None:
                 buffer[other] = self.tree_cache.req_to_token_pool.mamba_allocator.alloc()
-                if buffer[other] is None:
+                if buffer[other] is None and self.rules.forgets_overwritten():
                     kv.mamba_last_track_seqlen = None
             track_idx = track_idx if buffer[other] is None else other
         self.plans[req] = TrackPlan(track_idx, req.decode_batch_idx, is_boundary=False, is_next_boundary=False)

@@ -148,7 +148,7 @@ class PrefillAdder:
         self.rem_input_tokens = args.max_prefill_tokens
         self.rem_chunk_tokens = args.chunked_prefill_size if args.chunked_prefill_size > 0 else None
         self.rem_total_token_offset: float = sum(
-            min(req.num_remaining_tokens, CLIP) * args.new_token_ratio for req in running)
+            min(req.max_new_tokens - req.num_output_ids, CLIP) * args.new_token_ratio for req in running)
         self.cur_rem_token_offset = 0
         self.rem_swa_token_offset = 0
         self.can_run_list: list[Req] = []

@@ -30,7 +30,8 @@ def alloc_req_slots(reqs: Sequence[Req], tree_cache: UnifiedRadixCache) -> None:
     if not context.supports_mamba:
         return
     places, tracked = context.tracking_slots
-    needed = sum(_missing_slots(req, tracked) for req in reqs)
+    missing = sum(_missing_slots(req, tracked) for req in reqs)
+    needed = context.rules.room_for_states(missing, len(reqs), context.enable_mamba_extra_buffer_lazy)
     available = tree_cache.req_to_token_pool.mamba_allocator.available_size()
     tree_cache.evict_for_alloc(EvictParams(mamba_num=max(0, needed - available)))
     for req in reqs:

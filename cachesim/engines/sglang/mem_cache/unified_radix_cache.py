@@ -473,7 +473,7 @@ class UnifiedRadixCache:
         if kv.cache_protected_len > page_aligned_len:
             raise ProcessAborted(f"AssertionError: cache_protected_len={kv.cache_protected_len}, {page_aligned_len=}",
                                  "published-more")  # fmt: skip
-        result = self._insert_req(req, page_aligned_len, state)
+        result = self._insert_req(req, page_aligned_len, state, is_finished)
         if result.prefix_len < kv.swa_evicted_seqlen:
             context.decline(req, result.prefix_len, self.rules.live_from)
         kv.cache_inserted_len = max(kv.cache_inserted_len, page_aligned_len)
@@ -499,7 +499,7 @@ class UnifiedRadixCache:
                                  "matched-less")  # fmt: skip
         return node
 
-    def _insert_req(self, req: Req, up_to: int, state: int | None) -> InsertResult:
+    def _insert_req(self, req: Req, up_to: int, state: int | None, is_finished: bool) -> InsertResult:
         """Insert tokens of a request; in a tree of full attention only, end a node where the prompt ends."""
         kv = req.kv
         is_eagle = self.context.is_eagle
@@ -512,7 +512,9 @@ class UnifiedRadixCache:
         )  # fmt: skip
         result = self._insert_and_report(params)
         prompt = (req.num_input_tokens - is_eagle) // self.page_size * self.page_size
-        boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
+        boundary = 0
+        if is_finished or self.rules.ends_retracted_prompts:
+            boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
         if boundary:
             params.limit = boundary
             params.prev_prefix_len = boundary

@@ -19,7 +19,7 @@ HOST_READ = ("host_slots", "counts_uses", "writes_through", "leave_device", "rec
 """Rules of host memory, which only the newest release has been compared with."""
 REQUEST_READ = ("admission", "next_chunk", "retract_order", "window_frontier", "chunk_frontier", "slides",
                 "owned_tokens", "takes_other_place", "stays_full", "tracking_slots", "give_at_end",
-                "keeps_stopped")  # fmt: skip
+                "keeps_stopped", "room_for_states", "forgets_overwritten")  # fmt: skip
 """Rules of requests in releases of which only the trees have been compared."""
 
 V0_5_23 = Rules("sglang@0.5.23", "0.5.23", "SGLang 0.5.23 (PyPI)")
@@ -42,16 +42,21 @@ V0_5_22 = replace(
 V0_5_21 = replace(
     V0_5_22, name="sglang@0.5.21", build="0.5.21", source="SGLang 0.5.21 (PyPI)", counts_hit=t.counts_each,
     rematches_at_end=False, refreshed=frozenset(), give_at_end=r.give_last_at_end, remembers_previous=False,
-    skips_finishing=r.runs_finishing, owned_tokens=reported.owned_run, inferred=(*HOST_READ, *REQUEST_READ),
+    ends_retracted_prompts=False,
+    skips_finishing=r.runs_finishing, owned_tokens=reported.owned_run, room_for_states=r.states_for_each,
+    forgets_overwritten=r.keeps_overwritten,
 )  # fmt: skip
 
-V0_5_20 = replace(V0_5_21, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI)")
+V0_5_20 = replace(
+    V0_5_21, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI)",
+    chunk_frontier=r.raised_frontier, queue_policies=frozenset(s.ORDERS) - {"shortest-prefill-first"},
+)  # fmt: skip
 
 V0_5_19 = replace(
     V0_5_20, name="sglang@0.5.19", build="0.5.19", source="SGLang 0.5.19 (PyPI): the first release whose models all "
     "have UnifiedRadixCache", split_recent=t.split_refreshes, insert_to_branch=r.insert_all,
     prompt_boundary=t.no_boundary, chunk_sizes=EARLIER_CHUNK_SIZES,
-    publishes_events=False,
+    publishes_events=False, inferred=(*HOST_READ, *REQUEST_READ),
 )  # fmt: skip
 
 V0_5_18 = replace(

@@ -67,11 +67,13 @@ class Rules(RuleSet):
     stays_above: Callable[[UnifiedTreeNode, tuple[int, ...]], bool] = t.keeps_above
     drop_inside: Callable[[int, UnifiedTreeNode], Decision] = t.drop_inside
     copy_unlock: Callable[[int | None], int | None] = reported.unlock_to_mark
+    room_for_states: Callable[[int, int, bool], int] = r.states_needed
     state_unlock: Callable[[bool], bool] = r.unlocks_if_lazy
     reserved_ahead: Callable[[int], int] = r.reserved_ahead
     track_prefill: Callable[[int, int, int | None, int], Decision] = r.track_prefill
     track_decode: Callable[[int, int, int, int], Decision] = r.track_decode
     takes_other_place: Callable[[bool, bool], bool] = reported.place_after_launch
+    forgets_overwritten: Callable[[], bool] = r.forgets_overwritten
     taken_after: Callable[[reported.TrackedState], int] = reported.taken_at_own
     give_at_chunk: Callable[[int, int | None, bool], int] = r.give_at_chunk
     owned_tokens: Callable[[reported.EndingRequest], int] = reported.owned_prompt
@@ -106,6 +108,7 @@ class Rules(RuleSet):
     retract_order: Callable[[Sequence[tuple[int, int]]], Decision] = r.retract_order
     kept_order: Callable[[Sequence[int]], Sequence[int]] = r.kept_in_order
     strategies: frozenset[str] = frozenset({"auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"})
+    queue_policies: frozenset[str] = frozenset(s.ORDERS)              # --schedule-policy
     eviction_policies: frozenset[str] = frozenset(t.PRIORITIES)       # --radix-eviction-policy
     chunk_sizes: tuple[ChunkSize, ...] = CHUNK_SIZES      # --chunked-prefill-size by the memory of the device
     least_tokens: int = 2           # slots of rows for each request that runs; 0 = rows do not cap the requests
@@ -122,6 +125,7 @@ class Rules(RuleSet):
     hosts_parts: bool = True        # HiCache for windows and states is modelled
     publishes_events: bool = True   # its KV events are modelled
     rematches: bool = False         # after a chunk a request matches its tokens again, and holds what it finds
+    ends_retracted_prompts: bool = True     # a node ends at the prompt of a retracted request that continues, too
     remembers_previous: bool = True     # a request remembers the length of its tracked state before the last one
     rematches_at_end: bool = False  # a request that ends does, too
     decode_order: tuple[str, ...] = ("retract", "slide_windows")

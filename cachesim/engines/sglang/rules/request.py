@@ -177,6 +177,18 @@ def unrounded_frontier(ask: RequestWindow) -> tuple[int, int]:
     return _frontier(ask, max(ask.sliding_window_size, ask.page_size))
 
 
+@rule("SG-WINDOW-FRONTIER.RAISED", Role.MEMORY,
+      source("mem_cache/common.py", "free_swa_out_of_window_slots", MIDDLE, spec="S-SWA-6"), until="0.5.21")
+def raised_frontier(ask: RequestWindow) -> tuple[int, int]:
+    """Return first and last position of the window slots that a request gives back at the end of a chunk: as in
+    SG-WINDOW-FRONTIER.TOKENS, but the first position moves to the end of the tree's part even if no slot is freed, so
+    that the next decode steps wait for as many further tokens."""
+    start = max(ask.swa_evicted_seqlen, ask.cache_protected_len)
+    stop = ask.pre_len - max(ask.sliding_window_size, ask.page_size)
+    stop = stop if ask.retain_floor is None else min(stop, ask.retain_floor)
+    return start, max(start, stop) // ask.page_size * ask.page_size
+
+
 def _frontier_at(ask: RequestWindow, kept: int) -> tuple[int, int]:
     """Return first and last position to give back, so that ``kept`` tokens stay, whatever was given back before."""
     start = max(ask.swa_evicted_seqlen, ask.cache_protected_len)
@@ -287,6 +299,38 @@ def unlocks_if_lazy(lazy: bool) -> bool:
 def never_unlocks(lazy: bool) -> bool:
     """Return False: a running request keeps the lock on the state that it started with. If all states of the tree are
     locked, the server ends for lack of a slot."""
+    return False
+
+
+@rule("SG-STATE-ROOM.NEED", Role.MEMORY,
+      source("mem_cache/allocation.py", "ensure_mamba_capacity", spec="not named"))
+def states_needed(missing: int, requests: int, lazy: bool) -> int:
+    """Return the slots of states that must be free before a prefill step: as many as its requests lack. States of the
+    tree are evicted for the others."""
+    return missing
+
+
+@rule("SG-STATE-ROOM.EACH", Role.MEMORY,
+      source("mem_cache/allocation.py", "alloc_req_slots", "0.5.21", spec="not named"), until="0.5.22")
+def states_for_each(missing: int, requests: int, lazy: bool) -> int:
+    """Return the slots of states that must be free before a prefill step: three for each of its requests, two with
+    extra_buffer_lazy, whether it lacks them or not. A prompt that continues has all of its slots, and evicts three
+    states of the tree with every chunk (sgl-project/sglang#38151)."""
+    return requests * (2 if lazy else 3)
+
+
+@rule("SG-STATE-IN-PLACE.FORGET", Role.MEMORY, source(BATCH, "mamba_lazy_prealloc_at_boundary", spec="not named"))
+def forgets_overwritten() -> bool:
+    """True if a request forgets the length of its last tracked state when the next one overwrites it, because no second
+    slot is free: yes, it then hands over none until the next one is tracked."""
+    return True
+
+
+@rule("SG-STATE-IN-PLACE.KEEP", Role.MEMORY,
+      source(BATCH, "mamba_lazy_prealloc_at_boundary", "0.5.21", spec="not named"), until="0.5.22")
+def keeps_overwritten() -> bool:
+    """Return False: a request keeps the length of its last tracked state while the next one overwrites it. If its
+    prompt enters the tree meanwhile, the tree has a state of later tokens."""
     return False
 
 

@@ -72,3 +72,10 @@ def test_a_declined_restore_point_lies_within_the_computed_tokens():
         found.decline(req, n, NEW.publish_pages)
     assert found.log.events == [Declined(3, n + 1, NEW.publish_pages.rule) for n in (4, 5)]
     assert found.decide(Decision(9, {}, "R"), req) == 9 and found.log.events[-1].rule == "R"
+
+
+def test_a_queue_policy_that_a_release_does_not_have_is_refused():
+    policy = {"schedule_policy": "shortest-prefill-first"}
+    assert context("A", PROFILES["sglang@0.5.21"], **policy).server_args.schedule_policy == policy["schedule_policy"]
+    with pytest.raises(NotInBuild, match="schedule_policy shortest-prefill-first does not exist"):
+        context("A", PROFILES["sglang@0.5.20"], **policy)

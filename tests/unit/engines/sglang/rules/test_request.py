@@ -17,6 +17,19 @@ def test_the_frontier_leaves_a_window_of_pages(ask, span):
     assert r.window_frontier(ask) == span
 
 
+@pytest.mark.parametrize(("ask", "span"), [
+    (r.RequestWindow(19, 0, 12, None, 8, 1, 4), (12, 12)), (r.RequestWindow(19, 0, 5, None, 8, 1, 4), (5, 11)),
+    (r.RequestWindow(19, 0, 0, 6, 6, 4, 4), (0, 4)),
+])  # fmt: skip
+def test_a_chunk_of_0_5_20_moves_the_frontier_to_the_tree(ask, span):
+    assert r.raised_frontier(ask) == span
+
+
+def test_states_are_freed_for_each_request_or_as_needed():
+    assert [r.states_needed(1, 2, lazy) for lazy in (False, True)] == [1, 1]
+    assert [r.states_for_each(1, 2, lazy) for lazy in (False, True)] == [6, 4]
+
+
 @pytest.mark.parametrize(("start", "stop", "branch", "end"), [
     (0, 3, None, None), (0, 4, None, 4), (0, 11, None, 8), (3, 12, None, 11), (0, 11, 4, 4), (0, 11, 6, 8),
     (0, 8, 8, 8), (4, 12, 4, 12),
