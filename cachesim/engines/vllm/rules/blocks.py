@@ -113,9 +113,9 @@ class Admission(NamedTuple):
     kind: str
     window: int                 # window or chunk [tokens]
     max_in_flight_tokens: int   # most tokens of the steps in flight
-    max_num_batched_tokens: int # most tokens of a step
     max_model_len: int          # most tokens of a request
     block_size: int             # tokens of a block
+    max_num_batched_tokens: int = 0         # most tokens of a step
 
 
 @rule("VL-SIZE-ADMISSION-CAP", Role.SETUP, interface("max_admission_blocks_per_request", spec="V-SIZE-10"))

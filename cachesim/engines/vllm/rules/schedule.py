@@ -449,8 +449,8 @@ class ChunkSplit(NamedTuple):
     tail_boundary: int                     # last boundary of a hash at which its prompt can resume [tokens], 0 = none
     use_internal_checkpoint: bool          # a state inside the chunk can be kept
     junction: int                          # length at which prompts parted [tokens]
-    is_running: bool                       # the request has a chunk in an earlier step
     mamba_shared_prefix_checkpoint: bool   # chunks end at the junction itself, not at a block before it
+    is_running: bool = False               # the request has a chunk in an earlier step
 
 
 @rule("VL-SPLIT-CHUNK", Role.PLAN, scheduler("_mamba_block_aligned_split", spec="V-SPLIT-1"))
