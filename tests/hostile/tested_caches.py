@@ -58,7 +58,7 @@ def cache(rng, number):
 def machine_run(mutant):
     """Run the state machine of a cache. Return 0 if it holds, 1 if a fault is found or the cache raises, 2 if the
     machine is refused."""
-    from hypothesis import Phase, seed, settings
+    from hypothesis import HealthCheck, Phase, seed, settings
     from hypothesis.errors import InvalidArgument, InvalidDefinition
     from hypothesis.stateful import run_state_machine_as_test
 
@@ -69,7 +69,7 @@ def machine_run(mutant):
     exec(compile(given["code"], "hostile_cache.py", "exec"), space)  # the code is ours
     bases = tuple(getattr(strategies, name) for name in given["invariants"])
     few = settings(max_examples=3, stateful_step_count=5, deadline=None, database=None, phases=[Phase.generate],
-                   print_blob=False, report_multiple_bugs=False)  # fmt: skip
+                   print_blob=False, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))  # fmt: skip
     printed = StringIO()
     try:
         machine = type("Machine", (*bases, strategies.CacheMachine), {"new_cache": lambda self: space["Hostile"]()})
