@@ -29,7 +29,7 @@ from cachesim.replay.recorded_answers import FIELDS, SLOT_FIELDS, compare_action
 from cachesim.replay.recorded_requests import LENGTHS, second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
 from cachesim.replay.replay_result import ReplayResult
-from cachesim.replay.schedule_search import OnAnswer, StepResult, send, starts_of
+from cachesim.replay.schedule_search import OnAnswer, SearchPlace, StepResult, send, starts_of
 from cachesim.replay.sleep_detection import wake_if_slept
 from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
@@ -155,7 +155,9 @@ class TraceReplay:
 
         longer = _with_longer_drafts(step)
         before = self.server.fork() if longer else self.server
-        result = self._send(self.server, step, theirs, on_answer)
+        places = self.supposed.places.get(step.number, ())
+        result = self._send(self.server, step, theirs, on_answer, places)
+        out.places[step.number] = result.places
         self.server, undecided = result.server, out.steps_undecided
         verdicts: list[tuple[bool | None, bool]] = [one for one in result.answers_checked if one is not None]
         ours, wrong = self._records(self.server, first), self._fields(step, result)
@@ -178,13 +180,14 @@ class TraceReplay:
                 out.broken.append(step.number)
 
     def _send(
-        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], on_answer: OnAnswer
+        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], on_answer: OnAnswer,
+        places: Sequence[SearchPlace] = (),
     ) -> StepResult:
-        """Send the members of a step to a server."""
+        """Send the members of a step to a server. ``places``: where the searches for their order stand."""
         return send(server, step, theirs, self._records, on_answer,
                     lambda result: self._fields(step, result) is None, self.folder,
                     self.supposed.passed.get(step.number, 0),
-                    starts_of(self.rules.silent))  # fmt: skip
+                    starts_of(self.rules.silent), places)  # fmt: skip
 
     def _has_index_rows(self) -> bool:
         model = self.server.model

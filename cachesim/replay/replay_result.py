@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Sequence
 
 from cachesim.replay.recorded_trace import Trace
+from cachesim.replay.schedule_search import SearchPlace
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class ReplayResult:
     why: str = ""                                                 # first undecided step, and the reason
     verdicts: dict[int, bool] = field(default_factory=dict)       # by step, whether it agrees with the recording
     unset: set[tuple[int, int]] = field(default_factory=set)      # uninitialised numbers that decided something
+    places: dict[int, Sequence[SearchPlace]] = field(default_factory=dict)    # by step, where its searches stand
 
     def leave_open(self, step: int, why: str) -> None:
         """Count a step that agrees as undecided."""

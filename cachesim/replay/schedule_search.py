@@ -39,16 +39,31 @@ Records = Callable[[Server, int], list[Mapping[str, Any]]]
 OnAnswer = Callable[[Server, int, Answer], Any]
 
 
+class SearchPlace(NamedTuple):
+    """Where a search for an order stands. ``way``: options of the next order, None = all were tried; ``best``: those of
+    the order that agreed longest, for ``reach`` recorded events; ``tried``: orders; ``work``: their work;
+    ``gave_up``: a limit ended it."""
+
+    way: Sequence[int] | None = ()
+    best: Sequence[int] = ()
+    reach: int = -1
+    tried: int = 0
+    work: int = 0
+    gave_up: bool = False
+
+
 class StepResult(NamedTuple):
     """Result of a step: the server, and the answers and results of slot actions by number of the member. ``untried``:
     orders tried before the search was given up without agreement (0 = it was not). ``answers_checked``: results of
-    ``OnAnswer``, answer by answer."""
+    ``OnAnswer``, answer by answer. ``places``: where the searches stand that found the order: without arrivals while
+    all slots are busy, then with them."""
 
     server: Server
     answers: Mapping[int, Answer]
     actions: Mapping[int, Mapping[str, Any]]
     untried: int = 0
     answers_checked: Sequence[Any] = ()
+    places: Sequence[SearchPlace] = ()
 
 
 Fits = Callable[[StepResult], bool]
@@ -76,52 +91,54 @@ class ChosenOption(NamedTuple):
 def send(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, on_answer: OnAnswer,
     fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0, starts: frozenset[str] = CHOICE,
+    places: Sequence[SearchPlace] = (),
 ) -> StepResult:
     """Send the members of a step to the server.
 
     ``records(server, start)`` returns our events since a position of the log; ``on_answer`` is called with each
     complete answer, in every attempt; ``folder`` is for saved slots; ``passed``: number of agreeing orders to skip;
-    ``starts``: first events of a request, unless batches are recorded.
+    ``starts``: first events of a request, unless batches are recorded; ``places``: where the searches stand that have
+    passed these orders, () = they begin.
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
         return StepResult(server, {0: answer}, {}, answers_checked=[on_answer(server, 0, answer)])
     group = RecordedGroup(step, theirs, records, on_answer, folder, STARTS if step.rounds else starts)
-    agreed, best, untried = _search(server, group, fits, step.rounds, passed)
+    agreed = None
+    seen, *unseen = places or [SearchPlace()]
+    if not unseen:
+        agreed, seen = _search(server, group, fits, step.rounds, 0 if places else passed, seen)
     if agreed is None and not step.rounds and server.tasks.arrival_is_unlogged:
-        agreed, _, _ = _search(server, group, fits, True, passed)
+        begun = unseen[0] if unseen else SearchPlace()
+        agreed, begun = _search(server, group, fits, True, 0 if unseen else passed, begun)
+        unseen = [begun]
     if agreed is not None:
-        return agreed.sent
-    last = ScheduleAttempt(server, group, best, step.rounds)
+        return agreed.sent._replace(places=(seen, *unseen))
+    last = ScheduleAttempt(server, group, seen.best, step.rounds)
     last.run(to_the_end=True)
-    return last.sent._replace(untried=untried)
+    return last.sent._replace(untried=seen.tried if seen.gave_up else 0)
 
 
 def _search(
-    server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int
-) -> tuple[ScheduleAttempt | None, list[int], int]:
-    """Return the first attempt that agrees with the log and whose answers fit (the log does not distinguish requests
-    with equal prompts), after ``passed`` others; the order that agreed longest; and ``untried`` as in ``StepResult``.
-    ``unseen``: a request may arrive while all slots are busy."""
-    way: list[int] | None = []
-    best: list[int] = []
-    reach = -1
-    tried = 0
-    work = 0
-    while way is not None:
-        if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
-            return None, best, tried
-        trial = ScheduleAttempt(server.fork(), group, way, unseen)
+    server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int, place: SearchPlace
+) -> tuple[ScheduleAttempt | None, SearchPlace]:
+    """Return the next attempt that agrees with the log and whose answers fit (the log does not distinguish requests
+    with equal prompts), after ``passed`` others, and where the search then stands. ``unseen``: a request may arrive
+    while all slots are busy; ``place``: where the search begins."""
+    while place.way is not None:
+        if place.tried >= limits.ORDERS.now or place.work > limits.ORDER_WORK.now:
+            return None, place._replace(gave_up=True)
+        trial = ScheduleAttempt(server.fork(), group, place.way, unseen)
         trial.run()
-        tried, work = tried + 1, work + trial.work
-        if trial.met > reach:
-            best, reach = [chosen.option for chosen in trial.chosen], trial.met
+        if trial.met > place.reach:
+            place = place._replace(best=[chosen.option for chosen in trial.chosen], reach=trial.met)
+        way = next_way(trial.chosen)
+        place = place._replace(way=way, tried=place.tried + 1, work=place.work + trial.work)
         if trial.agrees and fits(trial.sent):
             if not passed:
-                return trial, best, 0
+                return trial, place
             passed -= 1
-        way = next_way(trial.chosen)
-    return None, best, 0
+    return None, place
 
 
 def next_way(chosen: Sequence[ChosenOption]) -> list[int] | None:

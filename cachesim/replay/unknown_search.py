@@ -8,10 +8,11 @@ suppositions about slot actions under which every step agrees: if they differ, t
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.replay.recorded_trace import Trace
 from cachesim.replay.replay_result import ReplayResult
+from cachesim.replay.schedule_search import SearchPlace
 
 MOST = 48                     # suppositions tried until all steps agree
 OTHERS = 4                    # further suppositions about slot actions, for the verdicts
@@ -20,10 +21,11 @@ LARGE = 1 << 40               # uninitialised number above every token count
 
 class Supposition(NamedTuple):
     """``unset``: values of uninitialised numbers, 0 by default; ``passed``: by step, how many agreeing orders to
-    skip."""
+    skip; ``places``: by step, where the searches stand that have passed them under the same numbers."""
 
     unset: Mapping[tuple[int, int], int] = MappingProxyType({})
     passed: Mapping[int, int] = MappingProxyType({})
+    places: Mapping[int, Sequence[SearchPlace]] = MappingProxyType({})
 
 
 NOTHING = Supposition()
@@ -62,11 +64,13 @@ def _other_numbers(case: Supposition, found: ReplayResult) -> Supposition | None
     something becomes large; a logged number becomes the recorded value."""
     if more := sorted(found.unset - case.unset.keys()):
         large = {number: LARGE + len(case.unset) + i for i, number in enumerate(more)}
-        return case._replace(unset={**case.unset, **large})
+        return case._replace(unset={**case.unset, **large}, places={})
     ours, recorded = (_logged(found, name) for name in ("ours", "recorded"))
     supposed, n_tokens = ours.pop("n_tokens", None), recorded.pop("n_tokens", 0)
     logged = [number for number, value in case.unset.items() if value == supposed]
-    return case._replace(unset={**case.unset, logged[0]: n_tokens}) if logged and ours == recorded else None
+    if not logged or ours != recorded:
+        return None
+    return case._replace(unset={**case.unset, logged[0]: n_tokens}, places={})
 
 
 def _logged(found: ReplayResult, name: str) -> dict[str, Any]:
@@ -81,5 +85,9 @@ def _other_way(case: Supposition, found: ReplayResult, steps: list[int]) -> Supp
     before = [step for step in steps if wrong is None or step < wrong]
     if not before:
         return None
-    kept = {step: n for step, n in case.passed.items() if step < before[-1]}
-    return case._replace(passed={**kept, before[-1]: case.passed.get(before[-1], 0) + 1})
+    last = before[-1]
+    kept = {step: n for step, n in case.passed.items() if step < last}
+    places = {step: place for step, place in case.places.items() if step < last}
+    if last in found.places:
+        places[last] = found.places[last]
+    return case._replace(passed={**kept, last: case.passed.get(last, 0) + 1}, places=places)
