@@ -127,7 +127,7 @@ def test_arguments_have_the_defaults_that_the_help_states(parsed):
         "url": "http://x", "layers": "GGGA", "flags": "-np 2 -c 4096 -t 1", "control": "", "model": "", "only": [],
         "history": [], "examples": 100, "seconds": None, "requests": 20_000, "timeout": 60.0, "tolerance": None,
         "seed": 0, "key": "", "yes": False, "parallel": 0, "rounds": 20, "images": True, "dryrun": False, "junit": "",
-        "summary": ""}  # fmt: skip
+        "summary": "", "plot": ""}  # fmt: skip
     assert parsed().url == ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.judging.recompute_ledger import TOO_FEW
 from cachesim.judging.recompute_reasons import WORDS, what_happened
 from cachesim.tools.rulebook.glossary import FILE, find, lookup_form, terms
 
@@ -15,6 +16,9 @@ rollback; cold run; warm; provenance; exact; rule; rule set; profile; decision; 
 verdict; OK; WRONG OUTPUT; UNDECIDED; corrupt; prompt trie; fetch_nearest_cache; LRUPromptCache;
 trim; padding; left padding; segment; cache_n; n_predict; id_slot"""
 
+KINDS = {**dict.fromkeys(("evicted", "erased", "not chosen"), ("entry", "checkpoint")), TOO_FEW: ("block", "page")}
+"""Restore points that the sentence of an event is about."""
+
 
 @pytest.mark.parametrize("word", [" ".join(word.split()) for word in WANTED.split(";")])
 def test_a_term_is_found(word):
@@ -23,7 +27,7 @@ def test_a_term_is_found(word):
 
 @pytest.mark.parametrize("event", WORDS)
 def test_the_sentences_of_reports_are_found(event):
-    kinds = ["entry", "checkpoint"] if event in ("evicted", "erased", "not chosen") else ["entry"]
+    kinds = KINDS.get(event, ["entry"])
     for sentence in [what_happened(event, kind) for kind in kinds]:
         assert [find(text).name for text in (sentence, f"{sentence} (at request 2, LC-PC-LOAD.TAKE)")] == [
             "cause of a re-evaluation"] * 2  # fmt: skip

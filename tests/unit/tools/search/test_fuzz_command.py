@@ -140,7 +140,7 @@ def test_every_argument_is_explained_and_has_its_default():
     assert arguments(fuzz_command.add_arguments) == {
         **searched, "profile": "", "against": "", "pasted": "", "mode": "provenance", "minutes": None, "on": None,
         "shard": None, "out": None, "toml": False, "resume": False, "corpus": None, "real": "", "gguf": None,
-        "install": False, "html": "", "svg": "", "trace": ""}  # fmt: skip
+        "install": False, "html": "", "svg": "", "trace": "", "plot": ""}  # fmt: skip
     assert arguments(repair_command.add_arguments, ["p@1"]) == {
         **searched, "profile": "p@1", "files": [], "profiles": []}  # fmt: skip
     assert arguments(shrink_command.add_arguments, ["x"]) == {

@@ -95,7 +95,7 @@ def test_every_argument_of_an_import_has_its_default():
     assert vars(parser.parse_args(["a.log"])) == {
         "files": ["a.log"], "out": "", "force": False, "model": "", "profiles": [], "settings": [], "pasted": "",
         "limits": [], "tokenizer": "", "template": "", "with_text": False, "json": False, "html": "", "svg": "",
-        "trace": ""}  # fmt: skip
+        "trace": "", "plot": ""}  # fmt: skip
 
 
 def test_the_usage_names_one_file_or_more():
