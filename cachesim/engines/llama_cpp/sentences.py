@@ -189,6 +189,10 @@ MEMORY: dict[str, Say] = {
     "LC-INDEX-SHIFT": lambda v, b: "a K-shift of index rows " + ("ends the process" if v else "is done"),
     "LC-POOL-READ": lambda v, b: "a token reads " + ("pools cut by the order of cells" if v else "whole pools"),
     "LC-ROWS-READ": lambda v, b: f"reading a state empties the compressed rows of {'all slots' if v else 'its slot'}",
+    "LC-KV-MROPE": lambda v, b: "2-D positions count as movable; moving one ends the process" if v == "ends" else (
+        NoEffect("2-D positions " + ("can be moved" if v == "moves" else "cannot be moved"))),
+    "LC-REUSE-START": lambda v, b: NoEffect(f"--cache-reuse {v} for requests that name none") if v == b["least"] else (
+        f"--cache-reuse {b['least']} is switched off: this memory cannot move positions"),
     "LC-KV-QUANT": lambda v, b: "a K-shift of quantized rows " + ("ends the process" if v else "is done"),
     "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),
     "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (

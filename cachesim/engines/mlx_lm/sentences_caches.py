@@ -60,6 +60,8 @@ FAMILIES: dict[str, Say] = {
     "ML-ARRAYS-ROW": lambda v, b: f"row {b['index']} of a state with {counted(b['rows'], 'row')} is read: row {v}",
     "ML-ARRAYS-KEEP": lambda v, b: NoEffect(
         "kept inputs are a view of the whole step" if v else "kept inputs are a copy"),
+    "ML-KV-MASK": lambda v, b: NoEffect(
+        f"{counted(b['new'], 'query', 'queries')}: tokens before the window are " + ("masked" if v else "read")),
     "ML-KV-MERGE": lambda v, b: NoEffect("all caches join the batch") if v else "a cache without a buffer cannot join",
     "ML-RING-EXTRACT-END": lambda v, b: NoEffect(f"row extracted up to column {v}"),
     "ML-KV-EXTEND": lambda v, b: NoEffect(f"an empty side joins the batch as {counted(v[0], 'row')} of {v[1]}"),

@@ -70,7 +70,8 @@ def test_what_a_build_does_to_index_keys_pools_and_quantized_rows(model, types, 
     ("llama", "f16", []), ("llama", "q8_0", ["LC-KV-QUANT.DIES"]), ("minimax-m3", "f16", ["LC-MSA-READ.ONE-STREAM"]),
     ("deepseek4", "f16", ["LC-N-SWA-TOLD.ROWS", "LC-KV-STREAMS.OWN", "LC-ROWS-READ.OWN"]),
     ("deepseek32", "f16", ["LC-INDEX-SHIFT.DONE", "LC-KV-INDEX.SPOILT"]),
-    ("dots3note", "f16", ["LC-INDEX-SHIFT.DONE", "LC-KV-INDEX.SPOILT"]), ("qwen4exp", "f16", ["LC-POOL-READ.WHOLE"]),
+    ("dots3note", "f16", ["LC-INDEX-SHIFT.DONE", "LC-KV-INDEX.SPOILT"]),
+    ("qwen4exp", "f16", ["LC-KV-MROPE.FIXED", "LC-POOL-READ.WHOLE"]),
 ])  # fmt: skip
 def test_a_start_records_the_decisions_about_its_memory(model, types, ids):
     kind = replace(model_kind(model), types=(types, types))
