@@ -186,7 +186,8 @@ def examples() -> dict[str, Decision]:
     lookahead = Decision(0, {"computed": 3, "n": 5, "new": 1, "remaining": 1, "lookahead": 2})
     return {**{name: RULES[name](*args) for name, args in (ARGUMENTS | dict(POOL_DECISIONS)).items()}, **PLAIN,
             **dict.fromkeys(answers_plainly("vllm") | answers_plainly("sglang"), Decision(1, {})),
-            "VL-LOOKUP-RECONCILE": found, "VL-LOOKUP-RECONCILE.ONE": found, "VL-LOOKUP-ONE-GROUP": found,
+            **dict.fromkeys(("VL-LOOKUP-RECONCILE", "VL-LOOKUP-RECONCILE.ONE", "VL-LOOKUP-RECONCILE.STATES",
+                             "VL-LOOKUP-ONE-GROUP"), found),
             **dict.fromkeys(("VL-SCHED-PAD", "VL-SCHED-PAD.FITS"), padding),
             **dict.fromkeys(("VL-SCHED-LOOK", "VL-SCHED-LOOK.SOME"), lookahead),
             "SG-SCHED-CHUNK.NEXT": Decision(0, {"left": 9, "total": 4, "window": 1})}

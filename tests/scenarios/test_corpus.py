@@ -50,7 +50,8 @@ INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
 """Rules that the memory asks without a line in the log, and the profile's field that holds them."""
 
 PLAIN = answers_plainly("vllm") - {
-    "VL-LOOKUP-RECONCILE", "VL-LOOKUP-RECONCILE.ONE", "VL-LOOKUP-ONE-GROUP", "VL-SCHED-PAD", "VL-SCHED-LOOK"}
+    "VL-LOOKUP-RECONCILE", "VL-LOOKUP-RECONCILE.ONE", "VL-LOOKUP-RECONCILE.STATES", "VL-LOOKUP-ONE-GROUP",
+    "VL-SCHED-PAD", "VL-SCHED-LOOK"}
 """Rules of vLLM that return a plain value, without a line in the log; `test_plain_rules` asks which are used."""
 
 ASKED_QUIETLY = {

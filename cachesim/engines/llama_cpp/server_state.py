@@ -71,7 +71,7 @@ class Core(SlotCore):
             traits=BuildTraits(*(trait.value for trait in traits))._replace(
                 split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
                 turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
-                tail_stays=rules.rs_tail().value, cells_told=rules.cells_told,
+                tail_stays=rules.rs_tail().value, no_cells_line=rules.no_cells_line,
                 mrope=rules.kv_mrope().value, **newest_traits(rules, kind),
             ),
         )

@@ -297,8 +297,7 @@ class AttentionCache:
         table = self.cells(seq)
         cells = (table.find_contiguous if self.traits.together else table.find)(n, self.masked)
         if cells is None:
-            number = f"{n} " if self.traits.cells_told else ""
-            raise StateReadError(f"state_read_meta: failed to find {number}available cells in kv cache")
+            raise StateReadError(f"state_read_meta: {self.traits.no_cells_line.format(n=n)}")
         self._purge(table.place(cells, as_range(state.pos), seq), quiet=False)
         table.head = int(cells[0]) if self.traits.together else int(cells[-1]) + 1
         for layer, rows in state.rows.items():

@@ -50,7 +50,7 @@ class BuildTraits(NamedTuple):
     rows_emptied: bool = False   # reading a state empties the compressed rows of all sequences
     shift_ends: bool = False     # a K-shift of quantized rows ends the process
     mrope: str = "fixed"         # 2-D positions: "fixed" in their places, "moves", or "ends" the process if moved
-    cells_told: bool = True      # a state that cannot be read is logged with the number of cells that it needs
+    no_cells_line: str = "failed to find {n} available cells in kv cache"     # a state of ``n`` cells finds no room
     tail_stays: bool = False     # a removed recurrent state leaves its sequence pointing to the emptied cell
     # Split for (rollback planes, attention layers present, a common buffer for all sequences):
     split: Callable[[int, bool, bool], BatchSplit] = split_any

@@ -227,7 +227,7 @@ class Rules(RuleSet):
     outside: Mapping[str, str] = field(default_factory=lambda: dict(OUTSIDE), hash=False)    # see OUTSIDE
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
-    cells_told: bool = True                 # the line about a state that finds no cells has their number
+    no_cells_line: str = "failed to find {n} available cells in kv cache"      # a state of ``n`` cells finds no room
     empty_batch_line: str = ""              # logged if a round has no token to evaluate, "" = nothing
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)     # flags with another default than Options
     silent: frozenset[str] = frozenset()    # kinds of events that this build does not log

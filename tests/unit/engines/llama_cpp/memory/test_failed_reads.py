@@ -41,7 +41,7 @@ def test_parts_that_were_read_are_kept_or_emptied(name, part, left):
 
 def test_older_builds_do_not_log_how_many_cells_a_state_needs():
     """As the real b9294; b9538 does."""
-    _, error = refused("dsa", "base", BuildTraits(cells_told=PROFILES["llama_cpp@b9231"].cells_told))
+    _, error = refused("dsa", "base", BuildTraits(no_cells_line=PROFILES["llama_cpp@b9231"].no_cells_line))
     assert error.lines[0] == "state_read_meta: failed to find available cells in kv cache"
 
 
