@@ -158,6 +158,7 @@ class TraceReplay:
         places = self.supposed.places.get(step.number, ())
         result = self._send(self.server, step, theirs, on_answer, places)
         out.places[step.number] = result.places
+        out.work += sum(place.work for place in result.places) - sum(place.work for place in places)
         self.server, undecided = result.server, out.steps_undecided
         verdicts: list[tuple[bool | None, bool]] = [one for one in result.answers_checked if one is not None]
         ours, wrong = self._records(self.server, first), self._fields(step, result)

@@ -26,6 +26,7 @@ class ReplayResult:
     verdicts: dict[int, bool] = field(default_factory=dict)       # by step, whether it agrees with the recording
     unset: set[tuple[int, int]] = field(default_factory=set)      # uninitialised numbers that decided something
     places: dict[int, Sequence[SearchPlace]] = field(default_factory=dict)    # by step, where its searches stand
+    work: int = 0                                                 # of these searches [rounds + evaluated tokens]
 
     def leave_open(self, step: int, why: str) -> None:
         """Count a step that agrees as undecided."""

@@ -55,8 +55,8 @@ class SearchPlace(NamedTuple):
 class StepResult(NamedTuple):
     """Result of a step: the server, and the answers and results of slot actions by number of the member. ``untried``:
     orders tried before the search was given up without agreement (0 = it was not). ``answers_checked``: results of
-    ``OnAnswer``, answer by answer. ``places``: where the searches stand that found the order: without arrivals while
-    all slots are busy, then with them."""
+    ``OnAnswer``, answer by answer. ``places``: where the searches for the order stand: without arrivals while all
+    slots are busy, then with them."""
 
     server: Server
     answers: Mapping[int, Answer]
@@ -116,7 +116,7 @@ def send(
         return agreed.sent._replace(places=(seen, *unseen))
     last = ScheduleAttempt(server, group, seen.best, step.rounds)
     last.run(to_the_end=True)
-    return last.sent._replace(untried=seen.tried if seen.gave_up else 0)
+    return last.sent._replace(untried=seen.tried if seen.gave_up else 0, places=(seen, *unseen))
 
 
 def _search(

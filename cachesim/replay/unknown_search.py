@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from cachesim.base.limits import ORDER_WORK
 from cachesim.replay.recorded_trace import Trace
 from cachesim.replay.replay_result import ReplayResult
 from cachesim.replay.schedule_search import SearchPlace
@@ -41,8 +42,10 @@ def settled(
     best: ReplayResult | None = None
     agreeing: list[ReplayResult] = []
     tried = 0
-    while case is not None and tried < MOST:
+    work = 0
+    while case is not None and tried < MOST and work <= ORDER_WORK.now:
         found, tried = play(case), tried + 1
+        work += found.work
         best = found if best is None or found.steps_agree > best.steps_agree else best
         if found.first is None:
             agreeing.append(found)
@@ -51,6 +54,8 @@ def settled(
             case = _other_numbers(case, found) or _other_way(case, found, acting if agreeing else open_steps)
     assert best is not None
     if not agreeing:
+        if work > ORDER_WORK.now and best.first is not None:
+            best.first = {**best.first, "orders": f"of {tried} suppositions tried, not all"}
         return best
     first = agreeing[0]
     for step in first.verdicts:
