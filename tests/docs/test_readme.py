@@ -114,7 +114,7 @@ def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml
         .replace("bodies.jsonl", bodies).replace("sessions.json", sessions).replace(r"\|", "|")
         .replace("cachesim watch", "cachesim watch --once")
         for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT + USING, re.M)
-        if not any(word in command for word in ("http:", "--html", "playground", "--real"))
+        if not any(word in command for word in ("http:", "tcp:", "--html", "playground", "--real"))
     ]
 
 
