@@ -170,7 +170,7 @@ def config_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     sparse = config.get("sparse_attention_config")
     config = {**config, **(sparse if isinstance(sparse, dict) else {})}
     found = {new: config[old] for old, new in NAMES.items() if config.get(old) is not None}
-    if types := config.get("indexer_types"):
+    if isinstance(types := config.get("indexer_types"), list) and types:
         found["attention.indexer.types"] = [one in ("full", 1, True) for one in types]
     if isinstance(ple := config.get("ple_layer_ids"), list):
         found["ple.layers"] = [one - 1 for one in ple if type(one) is int]           # they count from 1
