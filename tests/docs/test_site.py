@@ -74,7 +74,6 @@ def test_a_folder_that_is_no_site_is_not_replaced(tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
-    pytest.importorskip("sphinx", reason="the builder of the site: make site installs it")
     (tmp_path / "letter.txt").write_text("mine")
     assert main(["--out", str(tmp_path / "letter.txt" / "site")]) == exits.BAD_INPUT
     assert capsys.readouterr().err.count("\n") == 1

@@ -148,8 +148,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     )
     drafts = bool(drafters) and rules.spec_on(bool(kind.recr)).value
     projector = opts.mmproj if rules.most_images else ""
-    turns = can_shift(kind, sizes, rules.kv_mrope().value)
-    movable: bool = rules.media.moves(turns, bool(projector)).value
+    shiftable = can_shift(kind, sizes, rules.kv_mrope().value)
+    movable: bool = rules.media.moves(shiftable, bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot, opts.n_ctx_train).value,

@@ -44,6 +44,7 @@ def main(argv: list[str]) -> int:
 def _build(out: Path, jobs: int) -> int:
     """Build the site beside ``out``, then replace the folder. Return an exit code. Raise BadInput."""
     _check_replaceable(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
     if find_spec("sphinx") is None or find_spec("furo") is None or find_spec("myst_parser") is None:
         raise BadInput("the site needs Sphinx, MyST and Furo", hint=install_command("site"))
     from sphinx.cmd.build import build_main
@@ -51,7 +52,6 @@ def _build(out: Path, jobs: int) -> int:
     from cachesim.pages.site.built_site import broken_links, size_of
     from cachesim.pages.site.site_sources import write_sources
 
-    out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".site-", dir=out.parent) as temporary:
         sources = Path(temporary) / "sources"
         sources.mkdir()

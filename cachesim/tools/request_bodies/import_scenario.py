@@ -236,7 +236,7 @@ def _simulate(
 def max_tokens_of(body: Body) -> int:
     """Return the most tokens of an answer that a body allows; 0 if it states none, or two different numbers, of which
     each server reads another one."""
-    stated = {body.parameters[name] for name in ANSWER_LIMITS if isinstance(body.parameters.get(name), int)}
+    stated = {body.parameters[name] for name in ANSWER_LIMITS if type(body.parameters.get(name)) is int}
     return max(0, *stated) if len(stated) == 1 else 0
 
 

@@ -88,11 +88,11 @@ USUAL = {name for name, value in BuildTraits()._asdict().items() if value is Tru
 
 @pytest.mark.parametrize(("build", "more", "less"), [
     ("b11549", "purge_stays fail_undoes", ""), ("b10587", "purge_stays", ""),
-    ("b6388", "purge_stays together mask_model", "cells_told"),
-    ("b5913", "purge_stays together turn_first", "cells_told"),
-    ("b5735", "purge_stays together pos_set", "cells_told"),
-    ("b4579", "purge_stays together", "full_forgets cells_told"),
-    ("b3642", "purge_stays together tail_stays", "full_forgets cells_told"),
+    ("b6388", "purge_stays together mask_model", ""),
+    ("b5913", "purge_stays together turn_first", ""),
+    ("b5735", "purge_stays together pos_set", ""),
+    ("b4579", "purge_stays together", "full_forgets"),
+    ("b3642", "purge_stays together tail_stays", "full_forgets"),
     ("b11549-repaired", "fail_undoes", "all"),
 ])  # fmt: skip
 def test_the_memory_of_a_server_has_the_traits_of_its_build(build, more, less):

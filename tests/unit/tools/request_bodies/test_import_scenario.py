@@ -176,7 +176,9 @@ def test_the_simulation_of_requests_has_their_words_and_the_head_of_its_file():
     ("sglang@0.5.23", "context_len", True), (PROFILE, "ctx_size", False)])  # fmt: skip
 def test_a_body_may_ask_for_more_tokens_than_its_release_accepts(profile, option, is_refused):
     two = {"max_tokens": 200, "max_completion_tokens": 9}
-    for limits, refused in (({"max_tokens": 200}, is_refused), ({"max_completion_tokens": 9}, False), (two, False)):
+    cases = (({"max_tokens": 200}, is_refused), ({"max_completion_tokens": 9}, False), (two, False),
+             ({"max_tokens": True}, False))  # fmt: skip
+    for limits, refused in cases:
         found = simulated(record(100, limits=limits), profile=profile, **{option: 256})
         assert (found.reused == [None]) is refused and bool(found.refused) is refused
 

@@ -89,14 +89,14 @@ def check_fault(script: Script) -> None:
 
 
 def _other_fault(script: Script) -> str:
-    """Return the last rule set of the case under which it has a fault, as an option and with the fault; "" without
-    one."""
+    """Return the last rule set of the case under which it has a fault, as an option and with the fault, without the
+    rule that cures it; "" without one."""
     for profile in reversed(script.scenario.profiles):
         with suppress(BadInput):
             found = make_script(script.scenario, profile)
             for number, fault in found.faults.items():
                 wrong = "wrong answer: " if number in found.broken else ""
-                return f"-p {profile}: request {number}: {wrong}{fault}"
+                return f"-p {profile}: request {number}: {wrong}{fault.partition(';')[0]}"
     return ""
 
 
