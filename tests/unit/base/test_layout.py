@@ -194,7 +194,8 @@ def test_a_table_that_fits_is_printed_as_rich_prints_it(kinds, rows, header, edg
     theirs = Table(box=None, header_style="dim", padding=padding, show_header=header, pad_edge=edge)
     for table in (ours, theirs):
         for kind in kinds:
-            table.add_column("head", **kind)
+            # Without padding at the edges, rich 13.0 counts it for the least width all the same.
+            table.add_column("head", **{**kind, "min_width": kind["min_width"] if edge else None})
         for row in rows:
             texts = [Text(plain or "-" * (not header), style) for plain, style in row]
             table.add_row(*texts[: len(kinds)], style="blue")
