@@ -1,31 +1,38 @@
-"""Pictures of the scenarios of five threads from which the project started, drawn by cachesim and compared by
-content."""
+"""Pictures of the scenarios of five threads from which the project started, and plots of the documents' numbers, drawn
+by cachesim and compared by content."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Callable
 
 import cachesim
 from cachesim.tools.picture.svg import draw
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.docs.read_again import read_again
+from tests.workloads import agents, page
+from tests.workloads.plots import agents_picture, loss_picture
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 FOLDER = CORPUS / "pictures"
 RUNS = 2
 """Rule sets to draw per scenario, at most."""
-DOOR = "read-again"
-"""Name of the picture in the README."""
+OTHERS: dict[str, Callable[[], str]] = {
+    "read-again": read_again,
+    "agents": lambda: agents_picture(agents.read(agents.LINES)),
+    "workloads-loss": lambda: loss_picture(page.PAGE.read_text("utf-8")),
+}
+"""Pictures that show no scenario: in the README, in the page about agents, in WORKLOADS.md."""
 
 
 def names() -> list[str]:
-    """Return the names of the pictures: of every scenario in a folder ``threads``, and of the README's."""
-    return [*sorted(file.stem for file in CORPUS.glob("*/threads/*.toml")), DOOR]
+    """Return the names of the pictures."""
+    return [*sorted(file.stem for file in CORPUS.glob("*/threads/*.toml")), *OTHERS]
 
 
 def picture(name: str) -> str:
-    """Return a picture: a scenario under its first rule sets, or the picture in the README."""
-    return read_again() if name == DOOR else drawn(name, RUNS)
+    """Return a picture: a scenario under its first rule sets, or another one."""
+    return OTHERS[name]() if name in OTHERS else drawn(name, RUNS)
 
 
 def drawn(scenario: str, runs: int) -> str:

@@ -23,6 +23,7 @@ from tests.workloads.markdown import share, table
 LINES = Path(__file__).with_name("agents.jsonl")
 PAGE = Path(cachesim.__file__).parent / "pages" / "agents.md"
 PROFILE = "llama_cpp@b11549"
+PICTURE = "../../scenarios/pictures/agents.svg"
 MODELS = {"attention": "llama-3", "window": "gpt-oss", "hybrid": "qwen3-next"}
 MEMORY, CLIENTS = (16, 32, 64, 128), (1, 2, 3, 4)
 LONGEST = min(real_model(word).context for word in MODELS.values())
@@ -35,6 +36,9 @@ class AgentCell(NamedTuple):
     kind: str
     clients: int
     gib: int
+
+
+Lines = Mapping[AgentCell, Mapping[str, Any]]
 
 
 def every() -> Iterator[AgentCell]:
@@ -78,6 +82,8 @@ of agents. `make agents` writes this page. For another model, another memory or
 - `-ctk q8_0 -ctv q8_0` stores less precise rows. It is listed only if it saves at least 1 % of the prompt tokens.
 - Settings with wrong answers are left out. *Unanswered* requests do not fit into the context of a slot.
 
+![evaluated share of the best settings against the memory, by number of agents]({picture})
+
 {tables}
 ## Method
 
@@ -94,7 +100,7 @@ HEAD = ("agents", "GiB", "flags", "evaluated", "takes", "no request waits")
 TITLES = {"attention": "Attention", "window": "Window", "hybrid": "Hybrid"}
 
 
-def rows(kind: str, lines: Mapping[AgentCell, Mapping[str, Any]]) -> Iterator[list[str]]:
+def rows(kind: str, lines: Lines) -> Iterator[list[str]]:
     """Yield the rows of a kind of model; a cell that is missing is marked."""
     for one in (one for one in every() if one.kind == kind):
         line = lines.get(one)
@@ -120,7 +126,7 @@ def waiting_free(line: Mapping[str, Any]) -> str:
     return "none fits" if found is None else f"{percent(found)}: `{found['flags']}`"
 
 
-def page(lines: Mapping[AgentCell, Mapping[str, Any]]) -> str:
+def page(lines: Lines) -> str:
     """Return the page."""
     first = next(iter(lines.values()))
     cost, load = first["best"], first["workload"]
@@ -128,7 +134,7 @@ def page(lines: Mapping[AgentCell, Mapping[str, Any]]) -> str:
     return TEXT.format(
         sessions=load["sessions"], requests=cost["requests"], tokens=f"{cost['prompt_tokens'] / 1e6:.1f}",
         longest=f"{load['longest']:,}", least=share(cost["bound"], cost["prompt_tokens"]), most=f"{LONGEST:,}",
-        profile=PROFILE, tables=tables.rstrip("\n") + "\n",
+        profile=PROFILE, picture=PICTURE, tables=tables.rstrip("\n") + "\n",
     )  # fmt: skip
 
 

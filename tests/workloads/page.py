@@ -14,9 +14,9 @@ from typing import Any, Callable, Iterable, Sequence
 from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.blocks import parts as pool_parts
 from tests.workloads.cells import read_lines
-from tests.workloads.charts import Bar, bars
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
 from tests.workloads.markdown import over, share, table
+from tests.workloads.plots import loss_picture
 from tests.workloads.shared import Shared, answered, held, in_words, seen_of, wrong_of
 from tests.workloads.words import (
     AGENTS,
@@ -35,7 +35,8 @@ from tests.workloads.words import (
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "scenarios" / "WORKLOADS.md"
-PICTURES = ROOT / "scenarios" / "pictures"
+PICTURE = ROOT / "scenarios" / "pictures" / "workloads-loss.svg"
+SHOWN = f"![re-evaluated tokens of each rule set, with their causes](pictures/{PICTURE.name})"
 Line = dict[str, Any]
 COLUMNS = (*SETTINGS, WITHOUT)
 SHARED_WORDS = {"default": "default", "one": "-np 1", "one_all": "-np 1, cache-ram -1", "two": "-np 2", "each": "-np 4"}
@@ -220,25 +221,19 @@ def wrong(results: Results) -> str:
     return table(["rule set", *MODELS], [[rules, *(shown(rules, kind) for kind in MODELS)] for rules in RULE_SETS])
 
 
-def losses(results: Results, kind: str) -> tuple[str, list[Bar], float]:
-    """Return rule sets by causes over the sessions with causes for all rule sets; the bars, and the bound."""
+def losses(results: Results, kind: str) -> str:
+    """Return rule sets by causes over the sessions with causes for all rule sets, and the name of their picture."""
     found = {rules: results.billed(rules, kind) for rules in RULE_SETS}
     common = set.intersection(*(set(one) for one in found.values()))
     if not common:
-        return "Causes were not computed.\n", [], 0.0
+        return "Causes were not computed.\n"
     totals = {rules: summed([one[name] for name in sorted(common)]) for rules, one in found.items()}
     causes = list(dict.fromkeys(event for one in totals.values() for event in one["lost"]))
     rows = [[rules, *(share(one["lost"].get(event, 0), one["prompt"]) for event in causes),
              share(one["evaluated"], one["prompt"])] for rules, one in totals.items()]  # fmt: skip
-    parts = []
-    for rules, one in totals.items():
-        again = sum(one["lost"].values())
-        new = {"new tokens": 100 * (one["evaluated"] - again) / one["prompt"]}
-        lost = {event: 100 * one["lost"].get(event, 0) / one["prompt"] for event in causes}
-        parts.append(Bar(rules, new | lost))
     first = next(iter(totals.values()))
     text = f"In {len(common)} sessions, per cent of their {first['prompt']:,} prompt tokens.\n\n"
-    return text + table(["rule set", *causes, "evaluated"], rows), parts, 100 * first["least"] / first["prompt"]
+    return f"{text}{table(['rule set', *causes, 'evaluated'], rows)}\n{SHOWN}\n"
 
 
 def unscaled(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
@@ -288,7 +283,7 @@ def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
     together: Sequence[Line] = (), agents: Sequence[Line] = (), blocks: Sequence[Line] = (),
 ) -> str:
-    """Return the page and write its picture."""
+    """Return the page."""
     several, delegating = Shared(together), Shared(agents)
     whole_set = results.every("latest", "hybrid") or {"requests": 0, "prompt": 0, "sessions": 0}
     parts = [HEAD.format(sessions=whole_set["sessions"], requests=f"{whole_set['requests']:,}",
@@ -299,7 +294,7 @@ def page(
         parts += [f"### {kind.capitalize()} ({model})\n", sessions_of(results, kind), evaluated(results, kind)]
     parts += [TOGETHER, several.part(), AGENTS, delegating.part()]
     parts += [*pool_parts(blocks), DISTANCES, distances(results)]
-    parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
+    parts += [BOUNDS, bounds(results), LOSSES, losses(results, "hybrid")]
     parts.append(MEMORY)
     for kind in ("hybrid", "window", "recurrent", "attention"):
         parts += [f"### {kind.capitalize()} ({MODELS[kind]})\n", memory(results, kind)]
@@ -311,16 +306,6 @@ def page(
     if agree:
         parts += ["## Scaled against unscaled, sessions with sub-agents (hybrid)\n", agreements(agree)]
     return "\n".join([*parts, METHOD])
-
-
-def _loss_part(results: Results) -> list[str]:
-    text, rows, least = losses(results, "hybrid")
-    if not rows:
-        return [text]
-    title = "Evaluated tokens by cause, hybrid model, default settings"
-    drawing = bars(title, "per cent of the prompt tokens of recorded agent sessions", rows, least, "lower bound")
-    (PICTURES / "workloads-loss.svg").write_text(drawing, "utf-8")
-    return [text, "![evaluated tokens by cause](pictures/workloads-loss.svg)\n"]
 
 
 def read_plain(path: Path | None) -> list[Line]:
@@ -345,6 +330,8 @@ def main(argv: Sequence[str]) -> None:
                 [one for one in read if one["sessions"] > 1], list(read_lines(args.agents).values()),
                 list(read_lines(args.blocks).values()))
     PAGE.write_text(text, "utf-8")
+    if SHOWN in text:
+        PICTURE.write_text(loss_picture(text), "utf-8")
 
 
 if __name__ == "__main__":
