@@ -7,6 +7,8 @@ source of states, and those that refuse combinations, run as they are; stand-ins
 the model.
 """
 
+from __future__ import annotations
+
 import ast
 import itertools
 import sys
@@ -50,13 +52,14 @@ def released_defaults(folder):
 
 
 def functions(file, names, **given):
-    """Return the functions and constants of a source with these names, compiled without their decorators."""
+    """Return the functions and constants of a source with these names, compiled without their decorators and
+    with annotations that are not evaluated."""
     space = {"Any": object, "Dict": dict, "logger": MagicMock(), **given}
     for node in ast.walk(ast.parse(file.read_text())):
         target = node.targets[0] if isinstance(node, ast.Assign) else node
         if getattr(target, "id", getattr(target, "name", "")) in names and not isinstance(node, ast.Name):
             node.decorator_list = []
-            exec(compile(ast.Module([node], []), str(file), "exec", dont_inherit=True), space)
+            exec(compile(ast.Module([node], []), str(file), "exec", annotations.compiler_flag, True), space)
     return SimpleNamespace(**{name: space[name] for name in names})
 
 

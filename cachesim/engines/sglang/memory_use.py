@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED, options
 from cachesim.engines.sglang.pool_sizes import (
@@ -48,8 +49,12 @@ def slots_in(ask: MemoryQuestion, model: RealModel) -> PoolSizes:
 def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
     host memory, for which the room is not meant. Raise BadInput."""
+    assert isinstance(ask.rules, Rules)
     model = pooled(ask.model)
-    check_derived(model)
+    if model.compressed:
+        raise BadInput("sglang: memory does not list pools of layers that compress rows",
+                       hint="run --set pool_gib=N derives their slots")  # fmt: skip
+    check_derived(ask.rules.compressed_form is not None, model)
     opts = options(ask.options)
     full, window = (sum(row_slot(one, opts) for one in of) for of in (model.full, model.windows))
     state = state_slot(model, opts.tensor_parallel_size)
@@ -61,7 +66,6 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     slots = zip((ROWS, WINDOWS, STATES), (full, window, state), given, strict=True)
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
     pool = {part.name: part.number for part in parts}
-    assert isinstance(ask.rules, Rules)
     if drafter := drafter_slot(ask.rules, model, opts):
         parts = (*parts, MemoryPart("slots of the drafter", drafter, given[0], "slots"))
     if opts.enable_hierarchical_cache and not ask.room:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.engines.sglang.compressed_pools import REQUESTS, compressed_slots
 from cachesim.engines.sglang.flags import (
     AUTO,
     BUFFERED,
@@ -73,6 +74,8 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
     model = pooled(served_model(opts.real_model)) if opts.real_model else None
     if model is not None and (page := forced_page(model)):
         opts = replace(opts, page_size=page)
+    if model is not None:
+        opts = with_requests(model, opts)
     opts = replace(opts,
                    state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
     if opts.mamba_radix_cache_strategy != RUNNING:
@@ -81,12 +84,18 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
         return replace(opts, max_running_requests=_requests_at_a_time(rules, opts, model, has_states))
     if model is None:
         raise BadInput("pool_gib needs a model whose sizes are known", hint="max_total_tokens N")
-    check_derived(model)
+    check_derived(rules.compressed_form is not None, model)
     sizes = pool_sizes(rules, model, opts, int(opts.pool_gib * GIB))
     if sizes.requests < 1:
         raise BadInput(f"{opts.pool_gib:g} GiB hold no request of this model", hint="pool_gib, mamba_full_memory_ratio")
     return replace(opts, max_total_tokens=sizes.rows, swa_tokens=sizes.windows,
                    max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
+
+
+def with_requests(model: RealModel, opts: Options) -> Options:
+    """Return the options with the number of requests that the server sets for a model that compresses rows."""
+    is_set = model.compressed and opts.max_running_requests == UNSET_REQUESTS
+    return replace(opts, max_running_requests=REQUESTS) if is_set else opts
 
 
 def _requests_at_a_time(rules: Rules, opts: Options, model: RealModel | None, has_states: bool) -> int:
@@ -162,6 +171,11 @@ def states_per_request(rules: Rules, opts: Options) -> int:
 def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int) -> PoolSizes:
     """Return the sizes of the pools that so much memory [bytes] of a device holds; a smaller number of the options is
     kept. Raise BadInput if the devices cannot share the states."""
+    if model.compressed and rules.compressed_form is not None:
+        opts = with_requests(model, opts)
+        rows, windows = compressed_slots(rules.compressed_form, model, opts, room)
+        requests = most_requests(rules, opts, tokens=rows, states=None, context=opts.context_len or model.context)
+        return PoolSizes(rows, windows, states=0, requests=requests)
     drafts = opts.speculative_num_steps + 1 if opts.speculative_algorithm else 0
     given = opts.max_mamba_cache_size if opts.max_mamba_cache_size != UNSET_STATES else 0
     states = 0
@@ -298,7 +312,7 @@ def most_sizes(rules: Rules, opts: Options) -> PoolSizes | None:
     started = resolved(rules, opts, stand_in(model))
     asked = replace(started, max_running_requests=opts.max_running_requests)
     try:
-        check_derived(model)
+        check_derived(rules.compressed_form is not None, model)
         return pool_sizes(rules, model, asked, int(opts.device_memory * opts.mem_fraction_static * GIB))
     except BadInput:
         return None

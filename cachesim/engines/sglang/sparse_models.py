@@ -43,10 +43,11 @@ def forced_page(model: RealModel) -> int:
     return max((FORCED_PAGES.get(layer.kind, 0) for layer in model.layers), default=0)
 
 
-def check_derived(model: RealModel) -> None:
+def check_derived(knows_compressed: bool, model: RealModel) -> None:
     """Raise BadInput for a model whose pools are not derived from the memory of the device: one that compresses rows,
-    and one in which layers use the choice of others, whose indexes the releases store differently."""
-    if model.compressed:
+    in a release whose sizes were not read, and one in which layers use the choice of others, whose indexes the releases
+    store differently."""
+    if model.compressed and not knows_compressed:
         raise BadInput("sglang: pools of layers that compress rows are not derived", hint="--max-total-tokens N")
     chooses = {layer.kind for layer in model.full}
     if model.indexed and not (chooses == {"I"} and model.arch in CHOOSING) and "B" not in chooses:

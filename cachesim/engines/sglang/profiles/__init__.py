@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cachesim.engines.sglang.compressed_pools import PLAIN
 from cachesim.engines.sglang.history import BESIDE, LINE
 from cachesim.engines.sglang.profiles.rule_table import EARLIER_CHUNK_SIZES, Rules
 from cachesim.engines.sglang.rules import host as h
@@ -36,7 +37,7 @@ V0_5_22 = replace(
     chunk_frontier=r.unrounded_frontier, retained_window=t.model_window, leaves_each_step=r.leaves_at_decode,
     spent_stops=s.tries_when_spent, held_rows=s.counts_free_rows, state_unlock=r.never_unlocks, rematches=True,
     rematches_at_end=True,
-    hosts_parts=False, inferred=HOST_READ,
+    hosts_parts=False, compressed_form=None, inferred=HOST_READ,
 )  # fmt: skip
 
 V0_5_21 = replace(
@@ -50,12 +51,13 @@ V0_5_21 = replace(
 V0_5_20 = replace(
     V0_5_21, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI)",
     chunk_frontier=r.raised_frontier, queue_policies=frozenset(s.ORDERS) - {"shortest-prefill-first"},
+    compressed_form=PLAIN,
 )  # fmt: skip
 
 V0_5_19 = replace(
     V0_5_20, name="sglang@0.5.19", build="0.5.19", source="SGLang 0.5.19 (PyPI): the first release whose models all "
     "have UnifiedRadixCache", split_recent=t.split_refreshes, insert_to_branch=r.insert_all,
-    prompt_boundary=t.no_boundary, chunk_sizes=EARLIER_CHUNK_SIZES,
+    prompt_boundary=t.no_boundary, chunk_sizes=EARLIER_CHUNK_SIZES, compressed_form=None,
     publishes_events=False, inferred=(*HOST_READ, *REQUEST_READ),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision
+from cachesim.engines.sglang.compressed_pools import PADDED, CompressedForm
 from cachesim.engines.sglang.rules import host as h
 from cachesim.engines.sglang.rules import reported
 from cachesim.engines.sglang.rules import request as r
@@ -115,6 +116,7 @@ class Rules(RuleSet):
     states_cap_requests: bool = True    # states do, too
     caps_states: bool = True        # there is --mamba-max-states-per-path
     counts_drafter: bool = True     # rows of an EAGLE drafter share the memory of the pools, and are counted
+    compressed_form: CompressedForm | None = PADDED     # of compressed rows; None = their sizes are not known
     fills_context: bool = True      # a prompt and max_tokens may be as long as the context, together
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next

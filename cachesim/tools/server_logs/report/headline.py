@@ -12,7 +12,7 @@ from cachesim.tools.server_logs.facts.statements import TOTAL
 from cachesim.tools.server_logs.report.shown_requests import Said, ShownRequest, shown_requests, span_of
 
 SOME = 1, None               # lost tokens whose number the log does not limit
-WORTH = 100                  # less than 1/WORTH of the prompt tokens may be lost: the headline does not name the limit
+WORTH = 100                  # less than 1/WORTH of the prompts may be lost: the headline does not name the limit
 
 
 def headline(statements: Sequence[Said]) -> Text:
@@ -35,13 +35,19 @@ def headline(statements: Sequence[Said]) -> Text:
     most = most_lost_of(requests)
     if most == 0:
         return Text(f"No tokens of a common prefix were evaluated again{share}.", "bold green")
-    if most is not None and most * WORTH < tokens:
+    if most is not None and most * WORTH < sum(map(_least_prompt, requests)):
         return Text(f"The log shows no token of a common prefix that was evaluated again{share}.", "bold green")
     totals = [printable_line(said["says"]) for said in statements if said["what"] == TOTAL]
     if not requests or (totals and not any("lcp" in one.numbers or one.is_named for one in requests)):
         first = next(iter(totals), "the log shows no lengths of a request")
         return Text(f"{first[0].upper()}{first[1:]}.", "bold yellow")
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
+
+
+def _least_prompt(request: ShownRequest) -> int:
+    """Return the least length of a prompt: as the log bounds it, or as its tokens in a batch or in the slot show it."""
+    return max((span_of(request.numbers[name])[0] for name in ("n_tokens", "lcp", "prompt_n", "cache_n")
+                if name in request.numbers), default=0)  # fmt: skip
 
 
 def most_lost_of(requests: Sequence[ShownRequest]) -> int | None:

@@ -238,6 +238,20 @@ def test_a_memory_decides_the_options_of_the_pools(name, layers, gib, found):
     assert (made.max_total_tokens, made.swa_tokens, made.max_mamba_cache_size, made.max_running_requests) == found
 
 
+V4 = {"real_model": "deepseek-v4", "swa_full_tokens_ratio": 0.1}
+
+
+@pytest.mark.parametrize(("rules", "given", "found"), [
+    (V0_5_23, {}, (5677312, 567552, 256)), (V0_5_20, {}, (5221376, 521984, 256)),
+    (V0_5_23, {"max_running_requests": 16}, (6032384, 603136, 16)),
+    (V0_5_23, {"speculative_algorithm": "EAGLE"}, (4726784, 472576, 256)),
+])  # fmt: skip
+def test_a_memory_decides_the_pools_of_compressed_rows(rules, given, found):
+    """The numbers of the released DSV4PoolConfigurator (tests/peers/sglang_start); 256 requests run by default."""
+    made = resolved(rules, options({**V4, "pool_gib": 40.0, **given}), parse("W128 A"))
+    assert (made.max_total_tokens, made.swa_tokens, made.max_running_requests) == found
+
+
 def test_lines_name_a_configuration_by_its_last_two_parts_and_only_pools_that_it_has(tmp_path):
     folder = tmp_path / "models" / "small"
     folder.mkdir(parents=True)
