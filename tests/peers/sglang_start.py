@@ -41,7 +41,8 @@ does it start         context_length above context_len        configs/model_conf
 max_running_requests  rows, states, where states come from    mem_cache/kv_cache_configurator.py, 3119
 pools of DeepSeek V4  memory, requests, drafts, ratio         model_executor/pool_configurator.py, 1068
 """
-CAPPED = ("sglang@0.5.20", "sglang@0.5.23")     # 0.5.9 derives the number inside a class that allocates memory
+CAPPED = ("sglang@0.5.20", "sglang@0.5.21", "sglang@0.5.22", "sglang@0.5.23")
+"""Rule sets whose number of requests is compared: 0.5.9 derives it inside a class that allocates memory."""
 
 
 class Stop(Exception):

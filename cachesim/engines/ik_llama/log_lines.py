@@ -12,7 +12,7 @@ from typing import Mapping
 from cachesim.engines.ik_llama.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning, Number, PrintedNumber
 from cachesim.engines.shared.log_memory import holds_last_position
-from cachesim.engines.shared.log_verdicts import VERDICTS
+from cachesim.engines.shared.log_verdicts import HARMLESS, VERDICTS
 
 _CKPT = "pos_min = {pos_min}, pos_max = {pos_max}"
 _AT = f"{_CKPT}, n_tokens = {{n_tokens}}"
@@ -264,6 +264,6 @@ GRAMMAR = LogGrammar(LINES, MEANINGS, memory=memory, signs=(
     "restored context checkpoint took", "MiB, took ",
 ), words=("task error id_multi=",), common=frozenset({"cut_off", "in_full", "media_encode", "release", "total_time"}),
     starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
-    warnings=WARNINGS, verdicts=VERDICTS, is_sim_symmetric=True,
+    warnings=WARNINGS, verdicts=VERDICTS, harmless=HARMLESS, is_sim_symmetric=True,
     end_slack=1, same_tokens=("prefix", "n_past", "n_past_prompt"), signatures=SIGNATURES, unlogged=UNLOGGED,
     end=5)  # fmt: skip

@@ -21,6 +21,7 @@ from cachesim.engines.llama_cpp.log_totals import totals
 from cachesim.engines.llama_cpp.log_verdicts import FATAL, ORDINARY, VERDICTS, WARNINGS
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Number, PrintedNumber, PromptHint
 from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_positions
+from cachesim.engines.shared.log_verdicts import HARMLESS
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
 _SWA = f"{_ENDS}, size = {{mib}} MiB"
@@ -340,7 +341,8 @@ GRAMMAR = LogGrammar(
     common=frozenset({"media_failed", "release", "total_time"}),
     options=options, hints=hints, memory=memory, totals=totals, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
     automatic=AUTOMATIC, loads_below=0.5,
-    warnings=WARNINGS | log_others.WARNINGS, fatal=FATAL, verdicts=VERDICTS, ordinary=ORDINARY,
+    warnings=WARNINGS | log_others.WARNINGS, fatal=FATAL, verdicts=VERDICTS, harmless=HARMLESS,
+    ordinary=ORDINARY,
     signatures=SIGNATURES, window_flags=("--swa-full",), unlogged=UNLOGGED, tasks=TASKS, task_limits=TASK_LIMITS, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),

@@ -119,8 +119,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "batch": Meaning("evaluation continues at position p0; the first such line of a request shows how much of the "
         "prompt was reused. The memory removes all rows from this position on",
         rules=("LC-TRIM",)),
-    "progress": Meaning("progress of a prompt: done tokens of it are evaluated, n_tokens (reused ones included) are in "
-                        "the slot; share is the slot's part of the prompt, done_share the evaluated part"),
+    "progress": Meaning("progress of a prompt. done = tokens of it that are evaluated, which newer builds print as "
+                        "n_tokens; n_tokens here = tokens in the slot, with reused ones; share = part of the prompt "
+                        "in the slot, done_share = evaluated part"),
     "prompt_done": Meaning("the rest of the prompt is in the batch; generation starts"),
     "do_ckpt": Meaning("whether a checkpoint is created before this batch",
         flags=("-ctxcp", "-cms"), rules=("LC-CKPT-CREATE",)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from cachesim.engines.shared.log_verdicts import VERDICTS as SHARED
-from cachesim.engines.shared.log_verdicts import Numbers, Verdict, numbers_of
+from cachesim.engines.shared.log_verdicts import Numbers, Verdict, loaded_entry, numbers_of
 
 
 def checkpoint_check(numbers: Numbers) -> str:
@@ -29,6 +29,15 @@ def refused_trim(numbers: Numbers) -> str:
     return "" if found is None else f"up to {found[0]:,} tokens of a common prefix are evaluated again"
 
 
+def progressed(numbers: Numbers) -> str:
+    """State what a line of progress counts, which depends on its spelling."""
+    pair = numbers_of(numbers, "done", "share")
+    if pair is None:
+        return ""
+    return (f"{pair[0]:,} tokens of this prompt are evaluated so far; with the reused ones, about "
+            f"{100 * pair[1]:.0f} % of the prompt is in the slot")  # fmt: skip
+
+
 def too_long(numbers: Numbers) -> str:
     """Compare a refused prompt with the context."""
     pair = numbers_of(numbers, "n_tokens", "n_ctx")
@@ -43,6 +52,7 @@ def drafted(numbers: Numbers) -> str:
 
 VERDICTS: Mapping[str, Verdict] = {
     **SHARED, "ckpt_check": checkpoint_check, "trim_failed": refused_trim, "too_long": too_long, "spec_step": drafted,
+    "progress": progressed, "pc_load": loaded_entry,
 }  # fmt: skip
 
 ORDINARY: Mapping[str, str] = {

@@ -32,7 +32,7 @@ class CompressedForm(NamedTuple):
 
 
 PADDED = CompressedForm(unit=576, per_ring=256)
-"""Source: SGLang model_executor/pool_configurator.py DSV4PoolConfigurator, 1378 and 1395 (0.5.23)."""
+"""Source: SGLang model_executor/pool_configurator.py DSV4PoolConfigurator, 1378 and 1395 (0.5.23), 1240 (0.5.21)."""
 PLAIN = CompressedForm(unit=1, per_ring=128)
 """Source: SGLang model_executor/pool_configurator.py DSV4PoolConfigurator, 1106 (0.5.20)."""
 

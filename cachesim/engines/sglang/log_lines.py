@@ -11,7 +11,7 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.engines.shared import log_totals as made
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, last, of_kind, replies, series, share, sums
-from cachesim.engines.shared.log_verdicts import reused
+from cachesim.engines.shared.log_verdicts import admitted, reused
 
 _NEW = "Prefill batch{}#new-seq: {new_seq}, #new-token: {prompt_n}, #cached-token: {cache_n}, "
 _QUEUES = "#running-req: {running}, #queue-req: {queued}"
@@ -140,7 +140,7 @@ GRAMMAR = LogGrammar(
     LINES, MEANINGS,
     signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch",
            "new fill batch. #seq"),
-    starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals,
+    starts=("server_args=serverargs(",), verdicts={"reply_usage": reused, "prefill_batch": admitted}, totals=totals,
     nameless=made.nameless("tokens", "--enable-cache-report"),
     unlogged={"SG-": "not logged: in the number of cached tokens of a batch"},
     warnings=frozenset({"retracted", "not_flushed", "pool_leak", "freed_twice", "prefill_out_of_memory",

@@ -114,6 +114,8 @@ class LogGrammar:
     fatal: frozenset[str] = frozenset()                              # kinds of line after which no request is answered
     # kind of line -> function from its numbers to a verdict on them
     verdicts: Mapping[str, Callable[[Mapping[str, Number | str]], str]] = field(default_factory=dict)
+    # kind of line -> predicate on its numbers: nothing is lost here, so its causes do not apply
+    harmless: Mapping[str, Callable[[Mapping[str, Number | str]], bool]] = field(default_factory=dict)
     ordinary: Mapping[str, str] = field(default_factory=dict)        # lines not about the cache: name -> pattern
     # fields of a log by name -> options of its server
     options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = lambda facts: {}

@@ -35,6 +35,19 @@ def similarity(numbers: Numbers) -> str:
     return "; ".join(parts)
 
 
+def is_extension(numbers: Numbers) -> bool:
+    """True if the prompt begins with all tokens of its slot, within rounding."""
+    return numbers_of(numbers, "f_keep") == (1,)
+
+
+def loaded_entry(numbers: Numbers) -> str:
+    """State the share of a loaded entry that the prompt does not reuse."""
+    kept = numbers_of(numbers, "f_keep")
+    if kept is None or not 0 <= kept[0] < 1:
+        return ""
+    return f"f_keep = {kept[0]:g}: about {100 - 100 * kept[0]:.0f} % of the entry's tokens are not reused"
+
+
 def cache_fill(numbers: Numbers) -> str:
     """Compare the size of the prompt cache with its limit."""
     pair = numbers_of(numbers, "mib", "limit_mib")
@@ -82,6 +95,14 @@ def reused(numbers: Numbers) -> str:
     return f"{cached[0]:,} of {total:,} prompt tokens reused{share}; {total - cached[0]:,} are evaluated"
 
 
+def admitted(numbers: Numbers) -> str:
+    """State what a prefill step evaluates beside cached tokens. A step without them may continue a prompt."""
+    pair = numbers_of(numbers, "cache_n", "prompt_n")
+    if pair is None or not pair[0]:
+        return ""
+    return f"{pair[0]:,} tokens of the admitted prompts were cached, {pair[1]:,} are evaluated in this step"
+
+
 def prefix_in_memory(numbers: Numbers) -> str:
     """Compare the first position in the memory with the end of the common prefix."""
     found = numbers_of(numbers, "n_past", "pos_min", "held")
@@ -124,3 +145,6 @@ VERDICTS: Mapping[str, Verdict] = {
     "n_past": prefix_in_memory, "ckpt_restore": restored, "ckpt_invalidate": erased,
 }  # fmt: skip
 """Verdicts by kind of line, the same for all engines."""
+
+HARMLESS: Mapping[str, Callable[[Numbers], bool]] = {"slot_by_lcp": is_extension}
+"""Predicates by kind of line: its numbers show that nothing is lost."""

@@ -37,7 +37,7 @@ V0_5_22 = replace(
     chunk_frontier=r.unrounded_frontier, retained_window=t.model_window, leaves_each_step=r.leaves_at_decode,
     spent_stops=s.tries_when_spent, held_rows=s.counts_free_rows, state_unlock=r.never_unlocks, rematches=True,
     rematches_at_end=True,
-    hosts_parts=False, compressed_form=None, inferred=HOST_READ,
+    hosts_parts=False, inferred=HOST_READ,
 )  # fmt: skip
 
 V0_5_21 = replace(

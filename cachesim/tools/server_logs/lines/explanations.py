@@ -180,11 +180,12 @@ def _explained(recognised: RecognisedLine) -> dict[str, Any]:
     engine = ENGINES[recognised.engine]
     meaning = recognised.meaning
     line = recognised.read.line
+    causes = () if _is_harmless(engine.log(), recognised.read) else meaning.causes
     return {
         "engine": recognised.engine, "kind": line.ev, "text": recognised.text[:400], "says": meaning.says,
         "verdict": _verdict(engine.log(), recognised.read),
         "numbers": dict(recognised.read.numbers), "slot": recognised.read.slot, "task": recognised.read.task,
-        "causes": list(meaning.causes), "flags": list(meaning.flags),
+        "causes": list(causes), "flags": list(meaning.flags),
         "rules": _rules(engine.newest or engine.line[-1], meaning), "since": line.since, "until": line.until,
     }  # fmt: skip
 
@@ -193,6 +194,12 @@ def _verdict(grammar: LogGrammar, read: ParsedLine) -> str:
     """Return the verdict on the numbers of a line, "" if there is none."""
     verdict = grammar.verdicts.get(read.line.ev)
     return verdict(read.numbers) if verdict is not None else ""
+
+
+def _is_harmless(grammar: LogGrammar, read: ParsedLine) -> bool:
+    """True if the numbers of a line show that nothing is lost."""
+    is_harmless = grammar.harmless.get(read.line.ev)
+    return is_harmless is not None and is_harmless(read.numbers)
 
 
 def _rules(profile: str, meaning: Meaning) -> list[str]:

@@ -153,3 +153,18 @@ def test_a_file_without_a_known_line_is_no_log(tmp_path):
     file.write_text("something else\n")
     with pytest.raises(BadInput, match="not a known server log"):
         explain_log(file)
+
+
+@pytest.mark.parametrize(("kept", "has_causes"), [("0.500", True), ("1.000", False)])
+def test_a_prompt_that_begins_with_the_tokens_of_its_slot_has_no_causes(kept, has_causes):
+    line = f"selected slot by LCP similarity, f_sim_best = 0.798 (> 0.100 thold), f_keep = {kept}"
+    assert bool(explain_line(line)["causes"]) is has_causes
+
+
+@pytest.mark.parametrize(("cached", "verdict"), [
+    (10752, "10,752 tokens of the admitted prompts were cached, 512 are evaluated in this step"), (0, ""),
+])  # fmt: skip
+def test_a_prefill_step_names_its_cached_tokens(cached, verdict):
+    line = (f"Prefill batch. #new-seq: 1, #new-token: 512, #cached-token: {cached}, token usage: 0.05, "
+            "#running-req: 0, #queue-req: 0, ")  # fmt: skip
+    assert explain_line(line)["verdict"] == verdict
