@@ -94,7 +94,7 @@ def groups_by_kind(spec: Spec, groups: LayerGroups | None) -> dict[tuple[str, in
 
 
 def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfig:
-    """Return the groups and sizes of a server. Raise BadInput for sizes with which the server does not start."""
+    """Return the groups and sizes of a server. Raise NotInBuild for sizes with which the server does not start."""
     speculation = _speculation(rules, opts)
     ahead = speculation.num_prefill_lookahead
     ranks = opts.decode_context_parallel_size
@@ -109,7 +109,7 @@ def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfi
     aligned = opts.enable_prefix_caching and at_ends
     unit = _hash_block_size(rules, opts, groups, aligned)
     if opts.hashing and any(group.block_size % unit for group in groups):
-        raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
+        raise NotInBuild(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
     states = [group.block_size for group in groups if group.kind == "mamba" and aligned]
     windows = [group.block_size for group in groups if group.kind in ("swa", "chunked")]
     hybrid = opts.enable_prefix_caching and len(groups) > 1
@@ -165,7 +165,7 @@ def _speculation(rules: Rules, opts: Options) -> Speculation:
 
 
 def _states_at_ends(rules: Rules, opts: Options) -> bool:
-    """True if states are kept where chunks end. Raise BadInput for a mode that the version does not have."""
+    """True if states are kept where chunks end. Raise NotInBuild for a mode that the version does not have."""
     if opts.mamba_cache_mode == NONE:
         return False
     at_ends = rules.states_align(opts.mamba_cache_mode)
@@ -203,13 +203,13 @@ def max_in_flight_tokens(opts: Options) -> int:
 
 
 def check_enough_kv_cache_memory(rules: Rules, opts: Options, config: KVCacheConfig) -> None:
-    """Raise BadInput if a maximum length is given and the pool, beside the null block, does not hold a request of it:
+    """Raise NotInBuild if a maximum length is given and the pool, beside the null block, does not hold a request of it:
     the server does not start then, although its scheduler would run."""
     if opts.max_model_len <= 0:
         return
     needed = blocks_of_longest(rules, opts, config.kv_cache_groups, config.max_model_len)
     if needed >= opts.num_gpu_blocks:
-        raise BadInput(f"the server does not start: a request of max_model_len, {config.max_model_len} tokens, needs "
+        raise NotInBuild(f"the server does not start: a request of max_model_len, {config.max_model_len} tokens, needs "
                        f"{needed} blocks, and {opts.num_gpu_blocks - 1} are usable",
                        hint="a larger pool, or max_model_len")  # fmt: skip
 
@@ -232,42 +232,43 @@ def states_of_request(opts: Options) -> int:
 
 
 def _check_offload(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
-    """Raise BadInput for CPU offload in a version, or with groups, for which it is not modelled, and for sizes with
+    """Raise NotInBuild for CPU offload in a version, or with groups, for which it is not modelled, and for sizes with
     which the server does not start. ``unit``: tokens of a hash."""
     if not opts.num_cpu_chunks:
         return
     kinds = {group.kind for group in groups}
     if opts.decode_context_parallel_size > 1 or not kinds <= {*rules.offloaded_kinds()}:
-        raise BadInput("CPU offload of blocks that several devices share is not modelled", hint="num_cpu_chunks 0")
+        raise NotInBuild("CPU offload of blocks that several devices share is not modelled", hint="num_cpu_chunks 0")
     _check_offloaded_sizes(opts, groups, unit)
 
 
 def _check_offloaded_sizes(opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
-    """Raise BadInput for sizes with which CPU offload is not modelled, or the server does not start."""
+    """Raise NotInBuild for sizes with which CPU offload is not modelled, or the server does not start."""
     kinds = {group.kind for group in groups}
     sizes = {group.block_size for group in groups}
     states = {group.block_size for group in groups if group.kind == "mamba"}
     interval = opts.prefix_cache_retention_interval
     if opts.enable_prefix_caching and len(states) > 1:
-        raise BadInput("the server does not start with CPU offload and states in blocks of different sizes")
+        raise NotInBuild("the server does not start with CPU offload and states in blocks of different sizes")
     if opts.enable_prefix_caching and states and len(sizes) == 1 and unit < max(sizes) and opts.blocks_per_chunk == 1:
-        raise BadInput("CPU offload of the last part of a block of states is not modelled", hint="prefix_match_unit 0")
+        raise NotInBuild("CPU offload of the last part of a block of states is not modelled",
+                         hint="prefix_match_unit 0")  # fmt: skip
     if interval == DENSE and kinds & {"swa", "mamba"}:
-        raise BadInput("CPU offload of windows or states that are all kept is not modelled",
-                       hint="prefix_cache_retention_interval 0")
+        raise NotInBuild("CPU offload of windows or states that are all kept is not modelled",
+                         hint="prefix_cache_retention_interval 0")
     sparse = [group.block_size * opts.blocks_per_chunk for group in groups if group.kind in ("swa", "chunked", "mamba")]
     if interval > 0 and any(interval % size for size in sparse):
-        raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of the chunks in CPU memory")
+        raise NotInBuild(f"prefix_cache_retention_interval {interval} is not a multiple of the chunks in CPU memory")
 
 
 def maximum_length(rules: Rules, opts: Options, groups: Sequence[KVCacheGroupSpec]) -> int:
     """Return the given maximum length of a request [tokens]; ``UNLIMITED`` if it is not known; the longest that the
-    pool holds if the server chooses it. Raise BadInput if the pool does not hold a request of any length."""
+    pool holds if the server chooses it. Raise NotInBuild if the pool does not hold a request of any length."""
     if opts.max_model_len > 0:
         return opts.max_model_len
     usable = opts.num_gpu_blocks - 1
     if blocks_of_longest(rules, opts, groups, 1) > usable:
-        raise BadInput(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
+        raise NotInBuild(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
     if opts.max_model_len != FITTING:
         return UNLIMITED
     return bisect_right(range(UNLIMITED), usable, key=lambda n: blocks_of_longest(rules, opts, groups, n)) - 1
@@ -290,13 +291,17 @@ def attention_groups(groups: list[KVCacheGroupSpec], drops: set[int]) -> tuple[S
 
 
 def check_sizes(opts: Options, groups: list[KVCacheGroupSpec], step: int, ahead: int) -> None:
-    """Raise BadInput for options with which the server does not start."""
+    """Raise NotInBuild for options with which this release does not start."""
     interval = opts.prefix_cache_retention_interval
     sparse = any(group.kind in ("swa", "mamba") for group in groups)
-    if interval > 0 and not (sparse and interval % step == 0):
-        raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of {step}" if sparse else
-                       "prefix_cache_retention_interval needs a layer with a window or a state")
+    if interval > 0 and not sparse:
+        raise NotInBuild("prefix_cache_retention_interval needs a layer with a window or a state")
+    if interval > 0 and interval % step:
+        multiple = f"{step}"
+        if not opts.enable_prefix_caching:
+            multiple = "the context, which is a state's block without prefix caching"
+        raise NotInBuild(f"prefix_cache_retention_interval {interval} is not a multiple of {multiple}")
     if opts.enable_prefix_caching and step < ahead:
-        raise BadInput(f"num_speculative_tokens {ahead} exceeds the common block of {step} tokens")
+        raise NotInBuild(f"num_speculative_tokens {ahead} exceeds the common block of {step} tokens")
     if any(group.kind == "chunked" and (group.use_eagle or group.block_size != step) for group in groups):
-        raise BadInput("chunked attention with the block drop or unequal blocks is not supported by the server")
+        raise NotInBuild("chunked attention with the block drop or unequal blocks is not supported by the server")
