@@ -18,9 +18,9 @@ NEWEST = ChatBodies(
 )
 BEFORE_STAMP = replace(NEWEST, anthropic=older_anthropic)
 """Builds without #21793, which replaces the stamp of a billing header."""
-SINCE = ((8929, NEWEST), (0, BEFORE_STAMP))
-"""First build that is known to read bodies in a way, newest first. b8929 is the first examined build with #21793, which
-was proposed on 2026-04-12. Other changes of earlier builds were not examined."""
+SINCE = ((8906, NEWEST), (0, BEFORE_STAMP))
+"""First build that reads bodies in a way, newest first: b8906 is that of #21793. Other changes of earlier builds were
+not examined."""
 _BUILD = re.compile(r"@b(\d+)")
 
 

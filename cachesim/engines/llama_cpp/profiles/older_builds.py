@@ -99,14 +99,12 @@ B8916 = replace(
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
     rm_refused=context_shift.refusal_ignored,          # until #22673
     ckpt_unread=use.unread_resets,           # until #22838
-    reuse_start=context_shift.reuse_kept,    # seen on the real b8672, and no more on b8929
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", *NGRAM_TYPES),       # draft-mtp: #22673; the draft context is saved since #22838
     host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
-    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679",
-           "reuse_start": "b8929"},
+    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
     inferred=NOT_RUN,
 )
 
@@ -116,7 +114,6 @@ B9063 = replace(
     build="b9063",
     source="ggml-org/llama.cpp before e43431b38 (2026-05-07), rules between #22679 (b9028) and #22805; read only",
     spec_place=speculative.place_of_first_save,        # until #22805
-    reuse_start=context_shift.reuse_off,     # seen on the real b8929
     host_header=B9231.host_header,           # since #22679
     inferred=(*NOT_RUN, "spec_place"),
 )
@@ -134,6 +131,7 @@ B8450 = replace(
     ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
     spec_on=speculative.drafts_where_cut,           # until #19493
     rs_split=seq_rm_and_state.split_neighbours,        # until #21224
+    reuse_start=context_shift.reuse_kept,    # until #19493; seen on the real b8672, and no more on b8929
     silent=B8916.silent | {"do_ckpt"},
     ended={"silent.do_ckpt": "#19493"},
 )

@@ -55,7 +55,7 @@ B9518 = replace(
     ckpt_break=make.break_cr7,               # until #24176
     ckpt_create=make.create_cr7,             # until #24176
     marks=prompt_lifecycle.marks_of_spans,           # until #24176
-    discard_fit=shifts.discard_free,         # until b9713
+    discard_fit=shifts.discard_free,         # until #24150
     spec_room=speculative.batch_has_room,           # until #24843
     spec_split=speculative.split_is_not_seen,       # until #24843
     min_step=256,                            # until #24176
@@ -64,7 +64,6 @@ B9518 = replace(
     silent=B9765.silent | {"slot_by_id"},
     ended={
         "min_step": "#24176", "fatal_lines": "#24843", "empty_batch_line": "#24843", "silent.slot_by_id": "#24755",
-        "discard_fit": "b9713",
     },
 )
 

@@ -139,7 +139,7 @@ def shift_unchecked(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx
 # [Gone in llama_cpp@b5308]
 @rule("LC-NPAST-REUSE.OPEN", Role.PREFIX,
       llama_cpp(OLD, 'update_slots "llama_kv_cache_seq_add"', "b4579", pull=12161),
-      since="#9866 (b3914)", until="#12161 (b4826)")
+      since="#9866 (b3914)", until="#12161 (b4825)")
 def reuse_open(held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False) -> Decision:
     """Reuse blocks of at least ``least`` equal tokens as LC-NPAST-REUSE, but shifts all tokens after the start of a
     block. A second block is then no longer where the list says, and other tokens are removed."""

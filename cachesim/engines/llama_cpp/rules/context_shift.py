@@ -76,17 +76,17 @@ def reuse_chunks(
 
 @rule("LC-REUSE-START.OFF", Role.SETUP,
       llama_cpp(CONTEXT, 'load_model "cache_reuse" "params = params_base"', "3f545be",
-                note="the same in b8929; before #18263 requests read the server's own parameters"))
+                note="the same in b8929, since #19493; before #18263 requests read the server's own parameters"))
 def reuse_off(least: int, movable: bool) -> Decision:
     """Return the fewest tokens of a block that a request reuses by moving it, if the request names none: 0 = off if the
     server cannot move positions, else ``--cache-reuse``."""
     return Decision(least if movable else 0, {"least": least, "movable": movable})
 
 
-# [Gone in llama_cpp@b9063]
+# [Gone in llama_cpp@b8916]
 @rule("LC-REUSE-START.KEPT", Role.SETUP,
       llama_cpp(CONTEXT, 'server_routes "params_from_json_cmpl"', "a7b3dee7a", pull=18263,
-                note="seen on the real b8352 and b8672"), since="#18263", until="b8929")
+                note="seen on the real b8352 and b8672"), since="#18263 (b7508)", until="#19493 (b8842)")
 def reuse_kept(least: int, movable: bool) -> Decision:
     """Return ``--cache-reuse``: requests get it, though the server says at its start that it is switched off. A server
     that cannot move positions then warns at each prompt, and moves nothing."""
@@ -119,7 +119,8 @@ def refusal_ignored(p0: int, p1: int) -> Decision:
 
 @rule("LC-DISCARD.CHECKED", Role.FAIL,
       llama_cpp("tools/server/server-schema.cpp", "n_discard set_hard_limits", "b10068",
-                note="seen on the real b9713, b10068 and b11549"), since="b9713")
+                pull=24150,
+                note="seen on the real b9713, b10068 and b11549"), since="#24150 (b9707)")
 def discard_checked(n_discard: int) -> Decision:
     """Refuse a request that asks a context shift to discard a negative number of tokens. Return the error text, "" =
     accepted."""
@@ -129,7 +130,7 @@ def discard_checked(n_discard: int) -> Decision:
 
 # [Gone in llama_cpp@b9765]
 @rule("LC-DISCARD.FREE", Role.FAIL,
-      llama_cpp(CONTEXT, "", "7c158fbb4", note="seen on the real b8929, b9294 and b9538"), until="b9713")
+      llama_cpp(CONTEXT, "", "7c158fbb4", note="seen on the real b8929, b9294 and b9538"), until="#24150 (b9707)")
 def discard_free(n_discard: int) -> Decision:
     """Return "": a request may ask a context shift to discard any number of tokens."""
     return Decision("", {"n_discard": n_discard})

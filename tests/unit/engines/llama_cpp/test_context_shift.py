@@ -125,8 +125,8 @@ def test_a_request_sets_its_own_minimum_and_the_log_reports_an_unsupported_reuse
 
 
 @pytest.mark.parametrize(("build", "kind", "told"), [
-    ("b8152", "qwen2vl", ["reuse_result"]), ("b8271", "qwen2vl", ["reuse_unsupported"]), ("b9063", "qwen2vl", []),
-    ("b8271", "W", ["reuse_unsupported"]), ("b7400", "W", []),
+    ("b8152", "qwen2vl", ["reuse_result"]), ("b8271", "qwen2vl", ["reuse_unsupported"]), ("b8916", "qwen2vl", []),
+    ("b8450", "W", ["reuse_unsupported"]), ("b8916", "W", []), ("b7400", "W", []),
 ])  # fmt: skip
 def test_requests_get_a_switched_off_cache_reuse_where_the_build_gives_it(build, kind, told):
     """As the real b7376 to b8929."""

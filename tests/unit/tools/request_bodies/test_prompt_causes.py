@@ -128,13 +128,13 @@ def test_a_cause_has_its_name_and_place(tmp_path, name):
 
 
 def test_a_billing_header_is_recognised(tmp_path):
-    """The converters of llama.cpp from b8929 on and of ik_llama.cpp (8337e4c) undo its change; others do not."""
+    """The converters of llama.cpp from b8906 on and of ik_llama.cpp (8337e4c) undo its change; others do not."""
     bodies = []
     for cch, more in (("fa690", []), ("0aaa9", HISTORY[1:3])):
         header = f"x-anthropic-billing-header: cc_version=2.1.37.0d9; cc_entrypoint=cli; cch={cch};"
         system = [{"type": "text", "text": header}, {"type": "text", "text": LONG}]
         bodies.append({"system": system, "messages": [{"role": "user", "content": U1}, *more], "max_tokens": 9})
-    for profile in ("llama_cpp@b11549", "ik_llama@1134"):
+    for profile in ("llama_cpp@b8916", "ik_llama@1134"):
         assert found(tmp_path, *bodies, asking=ImportOptions(profile=profile))["requests"][1]["cause"] == "extends"
     data = found(tmp_path, *bodies, asking=ImportOptions(profile="llama_cpp@b8450"))
     assert data["requests"][1]["cause"] == "billing header"
