@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import NotInBuild
 from cachesim.engines.sglang.flags import UNSET_TOKENS, Options
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F32
@@ -45,12 +45,12 @@ class CompressedSlots(NamedTuple):
 
 
 def compressed_slots(form: CompressedForm, model: RealModel, opts: Options, room: int) -> CompressedSlots:
-    """Return the slots that so much memory [bytes] of a device holds. Devices do not share these rows. Raise BadInput
+    """Return the slots that so much memory [bytes] of a device holds. Devices do not share these rows. Raise NotInBuild
     for layers that compress by another ratio, and for a window pool that holds no request."""
     short = [layer for layer in model.compressed if layer.ratio == SHORT]
     long = [layer for layer in model.compressed if layer.ratio == LONG]
     if len(short) + len(long) != len(model.compressed):
-        raise BadInput("sglang: pools of layers that compress rows by another ratio than 4 and 128 are not derived")
+        raise NotInBuild("sglang: pools of layers that compress rows by another ratio than 4 and 128 are not derived")
     rings, page = 2 if opts.speculative_algorithm else 1, opts.page_size
     head = model.layers[0].key
     index = short[0].index_key if short else 0
@@ -68,8 +68,8 @@ def compressed_slots(form: CompressedForm, model: RealModel, opts: Options, room
         rows = min(rows, opts.max_total_tokens // page * page)
     windows = int(rows * opts.swa_full_tokens_ratio) // page * page
     if windows <= model.window + page:
-        raise BadInput(f"the server does not start: {windows} slots of windows hold no request",
-                       hint="pool_gib, --swa-full-tokens-ratio")  # fmt: skip
+        raise NotInBuild(f"the server does not start: {windows} slots of windows hold no request",
+                         hint="pool_gib, --swa-full-tokens-ratio")  # fmt: skip
     return CompressedSlots(rows, windows)
 
 

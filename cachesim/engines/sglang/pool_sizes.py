@@ -87,7 +87,8 @@ def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
     check_derived(rules.compressed_form is not None, model)
     sizes = pool_sizes(rules, model, opts, int(opts.pool_gib * GIB))
     if sizes.requests < 1:
-        raise BadInput(f"{opts.pool_gib:g} GiB hold no request of this model", hint="pool_gib, mamba_full_memory_ratio")
+        raise NotInBuild(f"{opts.pool_gib:g} GiB hold no request of this model",
+                         hint="pool_gib, mamba_full_memory_ratio")  # fmt: skip
     return replace(opts, max_total_tokens=sizes.rows, swa_tokens=sizes.windows,
                    max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
 
@@ -99,20 +100,20 @@ def with_requests(model: RealModel, opts: Options) -> Options:
 
 
 def _requests_at_a_time(rules: Rules, opts: Options, model: RealModel | None, has_states: bool) -> int:
-    """Return the requests that run at a time in pools of the sizes of the options. Raise BadInput if the server does
+    """Return the requests that run at a time in pools of the sizes of the options. Raise NotInBuild if the server does
     not start with them."""
     context = opts.context_len or (model.context if model else 0)
     states = opts.max_mamba_cache_size if has_states else None
     found = most_requests(rules, opts, tokens=opts.max_total_tokens, states=states, context=context)
     if found < 1:
-        raise BadInput(f"the server does not start: {opts.max_mamba_cache_size} states hold no request, which takes "
-                       f"{states_per_request(rules, opts)}", hint="max_mamba_cache_size")  # fmt: skip
+        raise NotInBuild(f"the server does not start: {opts.max_mamba_cache_size} states hold no request, which takes "
+                         f"{states_per_request(rules, opts)}", hint="max_mamba_cache_size")  # fmt: skip
     return found
 
 
 def _with_strategy(rules: Rules, opts: Options, spec: Spec) -> Options:
-    """Return the options of a model with states: where they come from, and whether steps overlap. Raise BadInput if the
-    server does not start with them."""
+    """Return the options of a model with states: where they come from, and whether steps overlap. Raise NotInBuild if
+    the server does not start with them."""
     strategy = opts.mamba_radix_cache_strategy
     is_chosen = strategy == AUTO
     is_supported = not any(layer.kind in UNBUFFERED for layer in spec.layers)
@@ -124,7 +125,7 @@ def _with_strategy(rules: Rules, opts: Options, spec: Spec) -> Options:
     if does_overlap is None:
         raise NotInBuild("no_buffer needs --disable-overlap-schedule", hint=BUFFERED)
     if is_running and opts.page_size > 1:
-        raise BadInput("no_buffer needs --page-size 1", hint=BUFFERED)
+        raise NotInBuild("no_buffer needs --page-size 1", hint=BUFFERED)
     if not is_running:
         _check_tracking(opts, strategy, is_supported, does_overlap)
     return replace(opts, mamba_radix_cache_strategy=strategy, disable_overlap_schedule=not does_overlap,
@@ -132,29 +133,29 @@ def _with_strategy(rules: Rules, opts: Options, spec: Spec) -> Options:
 
 
 def _check_tracking(opts: Options, strategy: str, is_supported: bool, does_overlap: bool) -> None:
-    """Raise BadInput if a server that tracks states does not start with these options."""
+    """Raise NotInBuild if a server that tracks states does not start with these options."""
     if not is_supported:
-        raise BadInput(f"{strategy} is not supported for short convolutions", hint=RUNNING)
+        raise NotInBuild(f"{strategy} is not supported for short convolutions", hint=RUNNING)
     if strategy == LAZY and not does_overlap:
-        raise BadInput("extra_buffer_lazy excludes --disable-overlap-schedule", hint=BUFFERED)
+        raise NotInBuild("extra_buffer_lazy excludes --disable-overlap-schedule", hint=BUFFERED)
 
 
 def _check_lengths(opts: Options) -> None:
-    """Raise BadInput if a server that tracks states has no such grid, or does not start with this interval."""
+    """Raise NotInBuild if a server that tracks states has no such grid, or does not start with this interval."""
     if opts.state_grid % opts.page_size:
-        raise BadInput("state_grid must be a multiple of page_size")
+        raise NotInBuild("state_grid must be a multiple of page_size")
     if opts.mamba_track_interval % opts.page_size:
-        raise BadInput("mamba_track_interval must be a multiple of page_size")
+        raise NotInBuild("mamba_track_interval must be a multiple of page_size")
     if opts.speculative_algorithm and opts.mamba_track_interval <= opts.speculative_num_steps:
-        raise BadInput("mamba_track_interval must not be shorter than a draft and one token")
+        raise NotInBuild("mamba_track_interval must not be shorter than a draft and one token")
 
 
 def grid_of(model: RealModel | None, page: int) -> int:
-    """Return the grid of tracked states: the chunk of the kernel or the page, whichever is longer. Raise BadInput if
+    """Return the grid of tracked states: the chunk of the kernel or the page, whichever is longer. Raise NotInBuild if
     neither divides the other."""
     chunk = model.kernel if model and model.kernel else KERNEL_CHUNK
     if max(chunk, page) % min(chunk, page):
-        raise BadInput(f"page_size {page}: neither it nor the chunk of {chunk} tokens divides the other")
+        raise NotInBuild(f"page_size {page}: neither it nor the chunk of {chunk} tokens divides the other")
     return max(chunk, page)
 
 
@@ -170,7 +171,7 @@ def states_per_request(rules: Rules, opts: Options) -> int:
 
 def pool_sizes(rules: Rules, model: RealModel, opts: Options, room: int) -> PoolSizes:
     """Return the sizes of the pools that so much memory [bytes] of a device holds; a smaller number of the options is
-    kept. Raise BadInput if the devices cannot share the states."""
+    kept. Raise NotInBuild if the devices cannot share the states."""
     if model.compressed and rules.compressed_form is not None:
         opts = with_requests(model, opts)
         rows, windows = compressed_slots(rules.compressed_form, model, opts, room)
@@ -251,10 +252,10 @@ def drafter_slot(rules: Rules, model: RealModel, opts: Options) -> int:
 
 def state_slot(model: RealModel, devices: int = 1) -> int:
     """Return the bytes of the states of a request in all layers on one of so many devices; matrices are F32 unless the
-    model names F16. Raise BadInput if the devices cannot share them."""
+    model names F16. Raise NotInBuild if the devices cannot share them."""
     width = F16 if model.state_type in ("bfloat16", "float16") else F32
     if any(one.conv % devices or one.matrix % devices for one in model.states):
-        raise BadInput(f"tensor_parallel_size {devices} does not divide the states of the model")
+        raise NotInBuild(f"tensor_parallel_size {devices} does not divide the states of the model")
     return sum(one.conv // devices * F16 + one.matrix // devices * width for one in model.states)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import real_model
@@ -44,12 +44,12 @@ def forced_page(model: RealModel) -> int:
 
 
 def check_derived(knows_compressed: bool, model: RealModel) -> None:
-    """Raise BadInput for a model whose pools are not derived from the memory of the device: one that compresses rows,
+    """Raise NotInBuild for a model whose pools are not derived from the memory of the device: one that compresses rows,
     in a release whose sizes were not read, and one in which layers use the choice of others, whose indexes the releases
     store differently."""
     if model.compressed and not knows_compressed:
-        raise BadInput("sglang: pools of layers that compress rows are not derived", hint="--max-total-tokens N")
+        raise NotInBuild("sglang: pools of layers that compress rows are not derived", hint="--max-total-tokens N")
     chooses = {layer.kind for layer in model.full}
     if model.indexed and not (chooses == {"I"} and model.arch in CHOOSING) and "B" not in chooses:
-        raise BadInput("sglang: pools of layers that use the choice of others are not derived",
-                       hint="--max-total-tokens N")  # fmt: skip
+        raise NotInBuild("sglang: pools of layers that use the choice of others are not derived",
+                         hint="--max-total-tokens N")  # fmt: skip

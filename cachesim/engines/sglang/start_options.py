@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import NotInBuild
 from cachesim.engines.sglang.flags import Options, options
 from cachesim.engines.sglang.sparse_models import served_model
 from cachesim.engines.shared.model_layers import RealModel
@@ -45,12 +45,12 @@ def context_of(model: RealModel) -> int:
 
 
 def check_context(given: Mapping[str, Any]) -> None:
-    """Raise BadInput for a context above that of the model."""
+    """Raise NotInBuild for a context above that of the model."""
     asked = options(given)
     most = own_context(asked)
     if most and asked.context_len > most:
-        raise BadInput(f"the server does not start: context_len {asked.context_len} exceeds that of the model, "
-                       f"{most} tokens", hint="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1")  # fmt: skip
+        raise NotInBuild(f"the server does not start: context_len {asked.context_len} exceeds that of the model, "
+                         f"{most} tokens", hint="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1")  # fmt: skip
 
 
 def derived_defaults(rules: Rules, given: Mapping[str, Any]) -> list[str]:

@@ -210,8 +210,8 @@ def check_enough_kv_cache_memory(rules: Rules, opts: Options, config: KVCacheCon
     needed = blocks_of_longest(rules, opts, config.kv_cache_groups, config.max_model_len)
     if needed >= opts.num_gpu_blocks:
         raise NotInBuild(f"the server does not start: a request of max_model_len, {config.max_model_len} tokens, needs "
-                       f"{needed} blocks, and {opts.num_gpu_blocks - 1} are usable",
-                       hint="a larger pool, or max_model_len")  # fmt: skip
+                         f"{needed} blocks, and {opts.num_gpu_blocks - 1} are usable",
+                         hint="a larger pool, or max_model_len")  # fmt: skip
 
 
 def blocks_of_longest(rules: Rules, opts: Options, groups: Sequence[KVCacheGroupSpec], max_model_len: int) -> int:
