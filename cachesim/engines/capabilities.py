@@ -257,6 +257,8 @@ class Manual:
     # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
     window_pools: frozenset[str] | None = None
     route: str = ""  # policy with which the engine's own front end chooses the replica of a request, "" = it has none
+    # release without rule set -> how all releases before it differ from the rule sets
+    before: Mapping[str, str] = field(default_factory=dict)
     length: str = ""  # option for the longest request whose default is the length of the real model, "" = none
     device: DeviceOption | None = None  # memory of the device, None = it decides nothing
     assumed: AssumedPool | None = None  # sizes of the pool that options leave to the memory of the device, None = none

@@ -11,6 +11,7 @@ import argparse
 import random
 import sys
 from dataclasses import fields
+from inspect import signature
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -20,7 +21,8 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.shared.model_layers import RealModel, RopeScaling
 from cachesim.engines.shared.model_sizes import real_model, short_notation
 from cachesim.engines.vllm.engine import ENGINE
-from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.flags import FITTING, options
+from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.page_sizes import model_blocks
 from cachesim.engines.vllm.profiles import PROFILES
 from cachesim.engines.vllm.start_options import longest_start, resolved
@@ -58,6 +60,7 @@ max_num_seqs            memory of the device, max_num_batched_tokens    engine/a
 num_gpu_blocks          memory of the pool, pages of a group            v1/core/kv_cache_planning.py, 574 and 669
 tokens in the log       num_gpu_blocks, blocks of the longest request   v1/core/kv_cache_utils.py, 1061 and 1120
 does it start           the same, without the null block                v1/core/kv_cache_planning.py, 50
+max_model_len auto      the same: the longest request that fits         v1/core/kv_cache_planning.py, 1288
 """
 GIB = 1 << 30
 SCALE, SCALE_OF = 4, 128        # bytes of a scale of the index, and the numbers that share it
@@ -74,8 +77,8 @@ def drawn_length(rng: random.Random) -> str:
     factor = rng.choice((1.0, 2.0, 4.0, 8.0)) if kind else 1.0
     context, original = rng.choice((2048, 32768, 40960, 131072)), rng.choice((0, 4096))
     given = rng.choice((None, 1024, 32768, 65536, 131072, 200000))
-    rope = {"rope_type": kind or "default", "factor": factor}
     before = original or context
+    rope = {"rope_type": kind or "default", "factor": factor, "original_max_position_embeddings": before}
     config = SimpleNamespace(
         model_type="llama", rope_parameters=rope if kind else None, original_max_position_embeddings=before)
     arch = SimpleNamespace(derived_max_model_len_and_key=(context, "max_position_embeddings"))
@@ -152,6 +155,33 @@ def drawn_pool(rng: random.Random) -> str:
     return "" if mine == released else f"pool {given}: released {released}, ours {mine}"
 
 
+def drawn_auto(rng: random.Random) -> str:
+    """Return the difference of a length that the server fits into a drawn pool, "" if there is none."""
+    name = rng.choice(MODELS)
+    model = real_model(name)
+    given = {
+        "real_model": name, "tensor_parallel_size": rng.choice((1, 1, 2)), "max_model_len": FITTING,
+        "kv_cache_dtype": rng.choice(("auto", "fp8")),
+        "kv_cache_memory_bytes": rng.choice((0, 0, 1, 3, 7, 20)) * GIB + rng.randrange(1 << 30),
+        "max_num_batched_tokens": rng.choice((512, 2048, 8192)), "async_scheduling": rng.random() < 0.5}  # fmt: skip
+    own = model.context or 65536
+    asked = options({**given, "max_model_len": own})
+    groups, config = released_groups(model, asked)
+    config.attention_config = SimpleNamespace(hisparse_config=None)
+    layout = SimpleNamespace(is_block_outermost=False)
+    each = planning._get_kv_cache_bytes_per_block(groups, layout) if planning is not utils else pool_bytes(groups)
+    room = given["kv_cache_memory_bytes"] // each * each - each
+    estimate = planning._estimate_max_model_len_from_groups
+    with patch.object(planning, "_pool_bytes_per_block_from_builder", lambda *_: each, create=True):
+        real = estimate(*[None] * (len(signature(estimate).parameters) - 3), config, groups, room) if room > 0 else 0
+    try:
+        found = resolved(RULES, parse(short_notation(model)), given)
+        mine = get_kv_cache_config(RULES, options(found), parse(short_notation(model))).max_model_len
+    except BadInput:
+        mine = 0
+    return "" if real == min(mine, own) else f"auto {given}: released {real}, ours {mine}"
+
+
 def pool_bytes(groups) -> int:
     """Return the bytes of a block of a release before 0.33: pages of one size, or those of the only group."""
     if isinstance(groups[0].kv_cache_spec, UniformTypeKVCacheSpecs):
@@ -221,7 +251,7 @@ def main(argv: list[str]) -> int:
         planning.logger.setLevel("ERROR")
     utils.logger.setLevel("ERROR")
     differ = 0
-    for draw in (drawn_length, drawn_batch, drawn_pool):
+    for draw in (drawn_length, drawn_batch, drawn_pool, drawn_auto):
         rng = random.Random(args.seed)
         found = [line for line in (draw(rng) for _ in range(args.drawn)) if line]
         for line in found[:5]:

@@ -285,6 +285,7 @@ GIVES = (
     PrintedNumber("n_past", "lcp", ("n_past",), unless=_REUSE),
     PrintedNumber("n_past", "held", ("held",)),
     PrintedNumber("full_reprocess", "cache_n"),
+    PrintedNumber("full_reprocess", "lcp", plus=1, unless=_REUSE, bound="least"),
     PrintedNumber("trim_failed", "cache_n"),
     PrintedNumber("ckpt_invalidate", "lcp", ("prefix_end",), unless=_REUSE),
     PrintedNumber("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),

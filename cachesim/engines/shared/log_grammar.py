@@ -71,8 +71,8 @@ class PrintedNumber(NamedTuple):
     request counts, if the request's start is in the excerpt. ``spelled``: lines without this word are false if the
     number is not 0 and the server does what it does not print. ``cuts``: lines with this word are false if the
     number has no room in the context that they print, and no line refuses the prompt: such builds cut it off.
-    ``bound``: the number of the request is at least or at most the printed one. ``beside``: kinds of lines of the
-    request without one of which the line does not give the number."""
+    ``bound``: the number of the request is at least the printed one plus ``plus``, or at most the printed one.
+    ``beside``: kinds of lines of the request without one of which the line does not give the number."""
 
     kind: str
     name: str

@@ -152,6 +152,10 @@ CAPACITIES = (
     Capacity("max_model_len", _length),
 )
 
+BEFORE = {"0.8.0": "before 0.8.0 prefixes are reused only with --enable-prefix-caching"}
+"""Source: vllm/engine/arg_utils.py EngineArgs: the default was true for the engine V1 alone, which 0.8.0 made the
+default."""
+
 MANUAL = Manual(
     flags=FLAGS, models=(), known=KNOWN, stand_ins=STAND_INS,
     drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
@@ -175,5 +179,5 @@ MANUAL = Manual(
         kinds="16, or what the model needs; latent rows on a B200 take 32, an XPU takes 64, a CPU 128 (--block-size N)",
         unless="--attention-backend"),
     plenty={"num_gpu_blocks": 2048}, assumed=ASSUMED, headline=("block_size", "num_gpu_blocks"),
-    route="least-loaded",
+    route="least-loaded", before=BEFORE,
 )  # fmt: skip

@@ -116,7 +116,8 @@ def rules_for(engine: Engine, named: NamedVersion) -> ChosenRules | None:
     if not near:
         return None
     line = f"{named.words}: {engine.name} {named.version} has no rule set: {near}, the nearest one, is assumed"
-    return ChosenRules(near, (line,), is_nearest=True)
+    differs = [says for release, says in engine.manual.before.items() if _numbers(named.version) < _numbers(release)]
+    return ChosenRules(near, (line, *differs), is_nearest=True)
 
 
 def nearest_release(engine: Engine, version: str) -> str:

@@ -144,13 +144,17 @@ def add_first_use(request: TiedRequest, found: FoundNumbers) -> None:
     """Add that nothing was in a slot that was never used, if the prompt cache has no entry either. The first task of a
     server finds nothing."""
     choice = request.choice
-    if request.task == 0 and request.lines:
-        found.add("cache_n", ProvenRange(0, 0, frozenset({request.lines[0].number}), "the first task of the server"))
-    unused = choice is not None and choice.read.numbers.get("t_last") == -1
-    if choice is None or not unused or not request.is_uncached or request.of_cache("pc_load"):
-        return
-    for name in ("held", "lcp", "cache_n"):
-        found.add(name, ProvenRange(0, 0, frozenset({choice.number}), "the slot was never used"))
+    is_first = request.task == 0 and bool(request.lines)
+    first = frozenset({request.lines[0].number}) if is_first else frozenset()
+    if is_first:
+        found.add("cache_n", ProvenRange(0, 0, first, "the first task of the server"))
+    is_unused = choice is not None and choice.read.numbers.get("t_last") == -1
+    if choice is not None and is_unused and request.is_uncached and not request.of_cache("pc_load"):
+        for name in ("held", "lcp", "cache_n"):
+            found.add(name, ProvenRange(0, 0, frozenset({choice.number}), "the slot was never used"))
+    if is_first:
+        for name in ("held", "lcp"):
+            found.add(name, ProvenRange(0, 0, first, "the first task of the server"))
 
 
 def _loaded(request: TiedRequest, found: FoundNumbers, load: ReadLine, grammar: LogGrammar) -> None:

@@ -34,17 +34,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
     found = FoundNumbers()
     if request.is_doubtful:
         return DerivedNumbers(request, {})
-    for gives in grammar.gives:
-        if gives.beside and not request.of(*gives.beside):
-            continue
-        for line in _lines(request, gives):
-            value = 0 if not gives.fields else line.number_of(*gives.fields)
-            if value and gives.spelled not in line.read.line.template and not _is_confirmed(request, value):
-                continue
-            if gives.cuts and gives.cuts in line.read.line.template and _may_be_cut_off(request, line, value or 0):
-                continue
-            if value is not None and not _may_change(request, line, gives, grammar, sieve):
-                found.add(gives.name, _printed(gives, value, line))
+    _given(request, found, grammar, sieve)
     _in_cache(request, found)
     _batches(request, found)
     _begun(request, found, grammar)
@@ -56,6 +46,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
     add_choice(request, found, grammar, sieve)
     add_threshold(request, found, grammar, sieve)
     add_choice(request, found, grammar, sieve)
+    _given(request, found, grammar, sieve, without_number=True)
     _restored(request, found, grammar)
     _lowered(request, found)
     _combine(request, found, grammar)
@@ -64,11 +55,32 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
     return DerivedNumbers(request, {} if found.clashes else found.numbers, tuple(found.clashes))
 
 
+def _given(
+    request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve, without_number: bool = False
+) -> None:
+    """Derive the numbers that lines print, or the bounds that follow from lines which do not print the number: these
+    come after everything that derives the number itself."""
+    for gives in grammar.gives:
+        if bool(gives.bound and not gives.fields) is not without_number:
+            continue
+        if gives.beside and not request.of(*gives.beside):
+            continue
+        for line in _lines(request, gives):
+            value = 0 if not gives.fields else line.number_of(*gives.fields)
+            if value and gives.spelled not in line.read.line.template and not _is_confirmed(request, value):
+                continue
+            if gives.cuts and gives.cuts in line.read.line.template and _may_be_cut_off(request, line, value or 0):
+                continue
+            if value is not None and not _may_change(request, line, gives, grammar, sieve):
+                found.add(gives.name, _printed(gives, value, line))
+
+
 def _printed(gives: PrintedNumber, value: int, line: ReadLine) -> ProvenRange:
     """Return what a line proves about a number of its request by printing a value."""
     used, how = frozenset({line.number}), f"printed in line {line.number}"
     if gives.bound == "least":
-        return ProvenRange(value, None, used, how)
+        how = how if gives.fields else f"follows from line {line.number}"
+        return ProvenRange(value + gives.plus, None, used, how)
     if gives.bound == "most":
         return ProvenRange(0, value, used, how)
     return ProvenRange(value, value + gives.plus, used, how)

@@ -116,7 +116,7 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
         if any_lost and (repair := repair_text(said)):      # else it is one of the first lines
             yield Text(repair)
     if not any_lost and (most := most_lost_of(requests)):
-        yield Text(f"at most {counted(most, 'token')} of common prefixes evaluated again")
+        yield Text(f"at most {most:,} {'token' if most == 1 else 'tokens'} of common prefixes evaluated again")
     if requests:
         yield _table(requests)
 

@@ -566,3 +566,9 @@ def test_a_device_that_is_too_small_limits_the_assumed_pool(capsys: pytest.Captu
     assert main(["run", "P4000>1/Q4000>1", "--server", line, "--set", "device_memory=2", "--json"]) == exits.HOLDS
     flags = json.loads(capsys.readouterr().out)["runs"][0]["flags"]
     assert (flags["assumed"], flags["assumed_cap"]) == (["--num-gpu-blocks-override 455"], "2 GiB x 0.5")
+
+
+@pytest.mark.parametrize(("tag", "differs"), [("v0.6.6.post1", True), ("v0.8.0", False), ("v0.26.0", False)])
+def test_a_release_before_the_rule_sets_names_what_they_do_not_have(tag, differs):
+    said = " ".join(read_pasted(f"docker run vllm/vllm-openai:{tag} --model Qwen/Qwen3-8B", []).notes)
+    assert ("prefixes are reused only with --enable-prefix-caching" in said) is differs

@@ -50,6 +50,14 @@ def test_the_first_task_of_a_server_reuses_nothing_also_without_its_launch():
     assert "cache_n" not in numbers(TIMES)[0]
 
 
+@pytest.mark.parametrize(("prompt", "lost"), [((PROMPT.format(100),), (1, 99)), ((), None)])
+def test_a_prompt_that_is_evaluated_from_the_start_had_a_common_prefix(prompt, lost):
+    """Without its length the prompt may have one token, which is always evaluated."""
+    forced = "slot update_slots: id  0 | task 7 | forcing full prompt re-processing due to lack of cache data"
+    found, clashes = numbers(LAUNCH, *prompt, forced)
+    assert (found["cache_n"], found["lcp"][0], found.get("lost"), clashes) == ((0, 0), 1, lost, ())
+
+
 def test_a_prompt_that_the_excerpt_does_not_end_is_not_known_to_be_evaluated():
     batch = "slot update_slots: id  0 | task 3 | n_tokens = 6144, memory_seq_rm [6144, end)"
     assert numbers(batch)[0] == {"cache_n": (0, 6144), "n_tokens": (6145, None)}
