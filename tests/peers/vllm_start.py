@@ -89,7 +89,7 @@ def drawn_length(rng: random.Random) -> str:
     except ValueError:
         real = None
     model = RealModel((), "drawn", context=context, scaling=RopeScaling(kind, factor, before))
-    most = longest_start(model)
+    most = longest_start(RULES, model)
     mine = given if given is not None else before if kind == "longrope" else most
     if given is not None and given > most:
         mine = None
@@ -133,6 +133,8 @@ def drawn_pool(rng: random.Random) -> str:
         "async_scheduling": rng.random() < 0.5}  # fmt: skip
     if not model.states and not model.indexed:
         given["block_size"] = rng.choice((16, 32, 64))
+    if not knows_blocks(model, given):
+        return ""
     opts = options(resolved(RULES, parse(short_notation(model)), given))
     groups, config = released_groups(model, opts)
     layout = SimpleNamespace(is_block_outermost=False)
@@ -155,6 +157,15 @@ def drawn_pool(rng: random.Random) -> str:
     return "" if mine == released else f"pool {given}: released {released}, ours {mine}"
 
 
+def knows_blocks(model, given) -> bool:
+    """True if the blocks of a model are known: not under the mode in which all states are kept, which is refused."""
+    try:
+        resolved(RULES, parse(short_notation(model)), {**given, "max_model_len": 1000})
+    except BadInput as refused:
+        return "mamba_cache_mode all" not in str(refused)
+    return True
+
+
 def drawn_auto(rng: random.Random) -> str:
     """Return the difference of a length that the server fits into a drawn pool, "" if there is none."""
     name = rng.choice(MODELS)
@@ -165,6 +176,8 @@ def drawn_auto(rng: random.Random) -> str:
         "kv_cache_memory_bytes": rng.choice((0, 0, 1, 3, 7, 20)) * GIB + rng.randrange(1 << 30),
         "max_num_batched_tokens": rng.choice((512, 2048, 8192)), "async_scheduling": rng.random() < 0.5}  # fmt: skip
     own = model.context or 65536
+    if not knows_blocks(model, given):
+        return ""
     asked = options({**given, "max_model_len": own})
     groups, config = released_groups(model, asked)
     config.attention_config = SimpleNamespace(hisparse_config=None)

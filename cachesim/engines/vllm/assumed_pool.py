@@ -53,9 +53,9 @@ def _unknown_length(model: str, given: Mapping[str, Any], requests: Sequence[Req
     longest = max((request.prompt + request.answer for request in requests), default=0)
     each = -(-longest // smallest_block(opts)) + SPARE + 2 * opts.num_speculative_tokens
     surely_fits = "num_gpu_blocks" in given and _groups(model, opts) * each < opts.num_gpu_blocks
-    if surely_fits or opts.max_model_len or own_length(opts):
-        return ()
     rules = PROFILES[LINE[-1]]
+    if surely_fits or opts.max_model_len or own_length(rules, opts):
+        return ()
     spec = parse(split_sizes(model)[0])
     try:
         started = resolved(rules, spec, {**given, "max_model_len": FITTING})

@@ -68,7 +68,7 @@ def _check_start(rules: RuleSet, model: str, given: Mapping[str, Any]) -> None:
     from cachesim.engines.vllm.start_options import check_length
 
     assert isinstance(rules, Rules)
-    check_length(given)
+    check_length(rules, given)
     spec = layers_of(model, rules).spec
     found = _resolved(rules, spec, {**rules.defaults, **given})
     opts = options(found)

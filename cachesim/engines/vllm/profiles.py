@@ -10,6 +10,11 @@ from cachesim.engines.shared.rule_set import RuleSet, newest_first, rule_sets_in
 from cachesim.engines.vllm.history import BESIDE, LINE
 from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule, start, states
 
+UNSCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+"""Source: vllm/config/model.py _get_and_verify_max_len, 2545 (0.33.0)."""
+UNSCALED_WITHOUT_YARN = frozenset({"su", "longrope", "llama3"})
+"""Source: vllm/config/model.py _get_and_verify_max_len, 2218 (0.26.0 and 0.29.0)."""
+
 
 @dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
@@ -118,6 +123,7 @@ class Rules(RuleSet):
     tags_hash_keys: bool = True     # published hashes include an adapter's path, and the source of each key
     seeds_hashes: bool = True       # hashes of published blocks are the same in every process
     limits_sum: bool = False        # a prompt and max_tokens above max_model_len are refused; else the answer is cut
+    unscaled: frozenset[str] = UNSCALED     # scaling of positions whose factor is not applied to the model's length
     absent: tuple[str, ...] = ()    # options that the release does not have, or with which it is not simulated
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -161,6 +167,7 @@ V0_29_0 = replace(
     tail_length=states.tail_length_whole, state_tail=states.state_tail_end, retires_further=states.retire_run,
     absent=("disable_eagle_block_drop", "enable_mamba_shared_prefix_checkpoint", "mamba_prefill_checkpoint_alignment",
             "num_cpu_chunks"),
+    unscaled=UNSCALED_WITHOUT_YARN,
 )
 
 V0_28_0 = replace(

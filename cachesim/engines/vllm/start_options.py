@@ -37,7 +37,7 @@ def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str,
         found["num_gpu_blocks"] = blocks
     if found["max_model_len"] == FITTING and "num_gpu_blocks" in found:
         opts = options(found)
-        own = own_length(opts)
+        own = own_length(rules, opts)
         if 0 < own <= get_kv_cache_config(rules, opts, spec).max_model_len:
             found["max_model_len"] = own
     return found
@@ -51,10 +51,10 @@ def _resolved(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("async_scheduling") and not rules.starts_async(asked.speculative_method):
         raise NotInBuild(f"{rules.name} does not start with async_scheduling and drafts of {asked.speculative_method}",
                          hint="--no-async-scheduling")
-    length = given["max_model_len"] if "max_model_len" in given else own_length(asked)
+    length = given["max_model_len"] if "max_model_len" in given else own_length(rules, asked)
     size = rules.batch_size(asked.device_memory)
     tokens = size.max_num_batched_tokens
-    bound = own_length(asked) if length == FITTING else length
+    bound = own_length(rules, asked) if length == FITTING else length
     if bound:
         tokens = min(tokens, bound * given.get("max_num_seqs", size.max_num_seqs))
     tokens = given.get("max_num_batched_tokens", tokens)
@@ -63,12 +63,10 @@ def _resolved(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **given}
 
 
-SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
-"""Kinds of scaling whose factor is not applied to the length that the configuration states."""
-LONG_ROPE = "longrope"
+LONG_ROPE, YARN = "longrope", "yarn"
 
 
-def own_length(opts: Options) -> int:
+def own_length(rules: Rules, opts: Options) -> int:
     """Return the length of the real model that the options name, which is the default of max_model_len; 0 = unknown.
     Raise BadInput."""
     if not opts.real_model or opts.allow_long_max_model_len:
@@ -76,22 +74,25 @@ def own_length(opts: Options) -> int:
     model = served_model(opts.real_model)
     if model.scaling.kind == LONG_ROPE and model.scaling.original:
         return model.scaling.original
-    return longest_start(model)
+    return longest_start(rules, model)
 
 
-def longest_start(model: RealModel) -> int:
-    """Return the largest max_model_len with which a server of this model starts, 0 = unknown."""
-    if model.scaling.kind in SCALED or "gemma3" in model.arch:
+def longest_start(rules: Rules, model: RealModel) -> int:
+    """Return the largest max_model_len with which a server of this model starts, 0 = unknown. A release that applies
+    the factor of YaRN applies it to the length before the scaling."""
+    kind = model.scaling.kind
+    if kind in rules.unscaled or "gemma3" in model.arch:
         return model.context
-    return int(model.context * model.scaling.factor)
+    before = model.scaling.original if kind == YARN else 0
+    return int((before or model.context) * model.scaling.factor)
 
 
-def check_length(given: Mapping[str, Any]) -> None:
+def check_length(rules: Rules, given: Mapping[str, Any]) -> None:
     """Raise BadInput for a maximum length above that of the model."""
     asked = options(given)
     if not asked.real_model or asked.allow_long_max_model_len:
         return
-    most = longest_start(served_model(asked.real_model))
+    most = longest_start(rules, served_model(asked.real_model))
     if most and asked.max_model_len > most:
         raise BadInput(f"the server does not start: max_model_len {asked.max_model_len} exceeds the length of the "
                        f"model, {most} tokens", hint="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1")  # fmt: skip

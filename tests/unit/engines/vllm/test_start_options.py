@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,18 @@ def test_the_length_is_that_of_the_model_unless_it_is_given():
     with pytest.raises(BadInput, match="max_model_len 50000 exceeds the length of the model, 40960 tokens"):
         started(model, ("max_model_len", 50000))
     assert started(model, ("max_model_len", 50000), ("allow_long_max_model_len", True))["max_model_len"] == 50000
+
+
+@pytest.mark.parametrize(("release", "length"), [("0.30.0", 40960), ("0.29.0", 131072), ("0.24.0", 131072)])
+def test_releases_up_to_0_29_extend_the_length_by_yarn(tmp_path, release, length):
+    """The numbers of the released functions (tests/peers/vllm_start)."""
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({
+        "model_type": "qwen3", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "head_dim": 64, "hidden_size": 512, "max_position_embeddings": 40960,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}))
+    found = resolved(PROFILES[f"vllm@{release}"], parse("AAAA"), {"real_model": str(file)})
+    assert found["max_model_len"] == length
 
 
 def test_the_memory_of_the_pool_and_the_log_determine_its_blocks():
