@@ -211,7 +211,7 @@ PLACES = """() => ['.head', '.names'].map(one => document.querySelector(one)).ma
 def test_names_of_lanes_and_requests_stay_when_a_picture_is_scrolled(opened, size):
     page = opened("many", size)
     box = page.locator(".draw").first
-    edge = box.evaluate("e => [e, e.querySelector('.draw svg')].map(one => one.getBoundingClientRect().left)")[1]
+    edge = box.evaluate("e => e.getBoundingClientRect().left + e.clientLeft")
     text = page.locator("#r40 .name text").first.text_content().split(" ")[0]
     page.evaluate("timelines[0].size(2)")                                     # wider than its box
     for zoomed in (False, True):
@@ -233,6 +233,14 @@ def test_names_of_lanes_and_requests_stay_when_a_picture_is_scrolled(opened, siz
     assert page.evaluate(OUTSIDE) <= 0
 
 
+def test_a_phone_shows_the_tokens_first(opened):
+    page = opened("many", "narrow")
+    lane = page.evaluate("() => document.querySelector('#r0 .block').getBoundingClientRect().left")
+    cover = page.locator(".names .cover").evaluate("e => e.getBoundingClientRect().right")
+    assert 0 <= lane - cover < 20
+    assert opened("many").locator(".draw").evaluate("e => e.scrollLeft") == 0
+
+
 @pytest.mark.parametrize("name", ["two", "wrong", "diff"])
 def test_every_run_of_a_page_says_why_from_the_start(opened, name):
     page = opened(name)
@@ -251,8 +259,8 @@ def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files)
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(f"file://{files['diff']}")
-    tops = page.evaluate("() => [...document.querySelectorAll('section.run')].map(e => e.getBoundingClientRect().top)")
-    assert len(set(tops)) == 1
+    tops = page.evaluate("() => [...document.querySelectorAll('.draw')].map(e => e.getBoundingClientRect().top)")
+    assert len(tops) == 2 and len(set(tops)) == 1
     context.close()
 
 

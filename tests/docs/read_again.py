@@ -52,10 +52,10 @@ def rows() -> Iterator[Row]:
     chat, other, back, fixed = before[0].prompt, before[2], before[3], after[3]
     shared, again, again_fixed = other.prompt - other.computed, before.lost(3), after.lost(3)
     build = BEFORE.partition("@")[2]
-    yield Row("1  You chat. The server reads your prompt and keeps a copy.", "bold", (
+    yield Row("0  You chat. The server reads your prompt and keeps a copy.", "bold", (
         Part(shared, "read", f"{shared} system prompt"), Part(chat - shared, "read", f"{chat - shared} your chat")))
-    yield Row("2  Another chat starts with the same system prompt. The server takes your", "")
-    yield Row(f"    copy for it, uses {shared} tokens, and throws the rest away.", "", ends=True)
+    yield Row("1, 2  Two other chats. For the system prompt of the second, the server takes", "")
+    yield Row(f"        your copy, uses {shared} tokens of it, and throws the rest away.", "", ends=True)
     yield Row(f"3  You come back. llama.cpp {build}: {again} of {chat} tokens are read again", "bold", (
         Part(back.prompt - back.computed, "reused", f"{back.prompt - back.computed} reused"),
         Part(again, "again", f"{again} read again"),
@@ -66,8 +66,8 @@ def rows() -> Iterator[Row]:
 
 
 def last_line() -> str:
-    """Return the flags of both runs, and the command that prints them."""
-    return f"One slot, --slot-prompt-similarity 0: cachesim run {SCENARIO}"
+    """Return how the rows are numbered, the flags of both runs, and the command that prints them."""
+    return f"Requests count from 0. One slot, -sps 0: cachesim run {SCENARIO}"
 
 
 def read_again() -> str:

@@ -207,6 +207,6 @@ def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendS
          "dim", f'<path class="arrow" {arrow}'),
         *cell_signs(scene.blocks),
         *tree_signs(scene.nodes),
-        (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
+        (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 4l3 6m3 -6l3 6"/>'),
     )
     yield from (LegendSign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

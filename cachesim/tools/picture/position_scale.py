@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate, pairwise
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.base.escaping import markup
 
@@ -44,22 +44,51 @@ def cut(words: str, most: int) -> str:
 
 
 LEAST, MOST = 16.0, 150.0    # minimum and maximum width of an interval between two boundaries, in pixels
-UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # candidate widths of a token in pixels: the first that is not too wide in total
 WIDE, NARROW = 1200.0, 430.0          # maximum width of all tokens in a drawing alone, and in a timeline
 
 
-class PositionScale:
-    """Piecewise linear scale: intervals between boundaries are LEAST to MOST pixels wide. ``broken``: the intervals
-    that are shortened. ``left``: x of position 0 in the drawing. ``wide``: maximum width, if that is possible."""
+class ScaleStep(NamedTuple):
+    """Width of a token, and the least and the most of an interval, in pixels."""
 
-    def __init__(self, boundaries: Iterable[int], left: float = 0.0, wide: float = WIDE) -> None:
+    token: float
+    least: float = LEAST
+    most: float = MOST
+
+    def width(self, interval: tuple[int, int]) -> float:
+        """Return the width of an interval."""
+        return min(self.most, max(self.least, self.tokens(interval)))
+
+    def tokens(self, interval: tuple[int, int]) -> float:
+        """Return the width of an interval that is neither shortened nor widened."""
+        return (interval[1] - interval[0]) * self.token
+
+    def total(self, every: Sequence[tuple[int, int]]) -> float:
+        """Return the width of all intervals."""
+        return sum(map(self.width, every))
+
+
+SIZES = tuple(map(ScaleStep, (4.0, 3.0, 2.0, 1.0, 0.5)))
+FOLDED = (ScaleStep(0.5, LEAST, 48.0), ScaleStep(0.5, 12.0, 36.0), ScaleStep(0.5, 8.0, 24.0))   # for many intervals
+
+
+class PositionScale:
+    """Piecewise linear scale: an interval between two boundaries is as wide as its tokens, but not too wide and not too
+    narrow. ``broken``: the intervals that are shortened. ``left``: x of position 0 in the drawing. ``wide``: maximum
+    width, if that is possible. ``minor``: boundaries that are left out where the drawing would be wider."""
+
+    def __init__(
+        self, boundaries: Iterable[int], left: float = 0.0, wide: float = WIDE, minor: Iterable[int] = ()
+    ) -> None:
         self.left = left
-        self.at: Sequence[int] = sorted({0, *boundaries})
+        major = {0, *boundaries}
+        sizes = [*SIZES, *FOLDED]
+        choices = [(sorted(edges), size) for edges in (major.union(minor), major) for size in sizes]
+        fitting = (one for one in choices if one[1].total([*pairwise(one[0])]) <= wide)
+        self.at: Sequence[int]
+        self.at, size = next(fitting, choices[-1])
         every = [*pairwise(self.at)]
-        fits = (unit for unit in UNITS if sum(_width(one, unit) for one in every) <= wide)
-        unit = next(fits, UNITS[-1])
-        self.x = [0.0, *accumulate(_width(one, unit) for one in every)]
-        self.broken = [(start, stop) for start, stop in every if (stop - start) * unit > MOST]
+        self.x = [0.0, *accumulate(map(size.width, every))]
+        self.broken = [one for one in every if size.tokens(one) > size.most]
 
     @property
     def width(self) -> float:
@@ -78,8 +107,3 @@ class PositionScale:
         start, stop = self.at[number], self.at[number + 1]
         share = min(1.0, (position - start) / (stop - start))
         return round(self.x[number] + share * (self.x[number + 1] - self.x[number]), 1)
-
-
-def _width(interval: tuple[int, int], unit: float) -> float:
-    """Return the width of an interval if a token is ``unit`` pixels wide."""
-    return min(MOST, max(LEAST, (interval[1] - interval[0]) * unit))

@@ -121,6 +121,18 @@ class Run {
     this.svg.setAttribute("width", to);
     this.draw.style.setProperty("--natural", to + "px");
     this.draw.classList.toggle("scrolls", this.draw.scrollWidth > this.draw.clientWidth + 1);
+    if (!this.begun && this.short()) this.draw.scrollLeft = (this.d.names - this.numbers()) * this.scale();
+    this.begun = this.begun || this.draw.clientWidth > 0;
+  }
+
+  // Return whether only the numbers of the requests have room beside the tokens: a phone shows the tokens first.
+  short() {
+    return this.draw.clientWidth < 600;
+  }
+
+  // Return the width of the numbers of the requests.
+  numbers() {
+    return 16 + 7.3 * ("#" + (this.rows.length - 1)).length;
   }
 
   // Bring a request into view.
@@ -148,7 +160,7 @@ class Run {
   // Copy the names of the requests, to stand at the left edge; only the numbers where the drawing is narrow.
   name() {
     this.names = svg("g", { class: "names", "aria-hidden": "true" });
-    const short = this.draw.clientWidth < 600;
+    const short = this.short();
     const some = this.rows.filter((g) => g).map((g) => g.querySelector(".name").cloneNode(true));
     if (short) {
       some.forEach((g) =>
@@ -162,8 +174,7 @@ class Run {
         ),
       );
     }
-    const most = Math.max(...some.map((g) => g.textContent.length));
-    const wide = short ? 16 + 7.3 * most : this.d.names - 4;
+    const wide = short ? this.numbers() : this.d.names - 4;
     svg(
       "rect",
       { class: "cover", x: 0, y: this.d.head[1], width: wide, height: this.rows.length * this.d.step },

@@ -44,17 +44,21 @@ DIGIT, MARGIN = 7.3, 16      # width of a character, and space at the right of t
 
 
 class RunDrawing:
-    """Layout of a run: lanes at the left, and the scale of the tokens beside them. ``alone``: not in a timeline."""
+    """Layout of a run: lanes at the left, and the scale of the tokens beside them. ``alone``: not in a timeline.
+    ``beside``: the runs that are compared with it, whose tokens have the same places."""
 
-    def __init__(self, scene: Scene, alone: bool = True) -> None:
+    def __init__(self, scene: Scene, alone: bool = True, beside: Sequence[Scene] = ()) -> None:
         self.scene, self.lanes = scene, Lanes(scene)
-        edges = [edge for row in scene.rows for part in row.stretches for edge in (part.start, part.stop)]
-        edges += [edge for row in scene.rows for word in row.words for edge in (word.start, word.stop)]
-        marks = [mark for row in scene.rows for mark in row.memory.checkpoints]
-        ends = [end for row in scene.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
-        reads = [edge for row in scene.rows for read in row.foreign for edge in (read.start, read.stop)]
+        left = max([self.lanes.left, *(Lanes(one).left for one in beside if one is not scene)])
+        rows = [row for one in beside or [scene] for row in one.rows]
+        edges = [edge for row in rows for part in row.stretches for edge in (part.start, part.stop)]
+        words = [edge for row in rows for word in row.words for edge in (word.start, word.stop)]
+        marks = [mark for row in rows for mark in row.memory.checkpoints]
+        ends = [end for row in rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
+        reads = [edge for row in rows for read in row.foreign for edge in (read.start, read.stop)]
+        length = max(one.length for one in beside or [scene])
         self.scale = PositionScale(
-            [*edges, *marks, *ends, *reads, scene.length], self.lanes.left, WIDE if alone else NARROW
+            [*edges, *marks, *ends, *reads, length], left, WIDE if alone else NARROW, minor=words
         )
 
     @property
@@ -75,17 +79,18 @@ def prefix(number: int) -> str:
 
 
 def draw(
-    scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True, name: str = ""
+    scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True, name: str = "",
+    beside: Sequence[Scene] = (),
 ) -> str:
     """Return a drawing of the runs, stacked vertically. ``first``: number of the first run on its page. ``differs``:
     the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not in a timeline, so that
     the title, the sources of losses, the legend, style and patterns must be part of the drawing. ``name``: prefix of
-    the anchors. Widths and heights are in pixels."""
+    the anchors. ``beside``: all runs that are compared, () = these. Widths and heights are in pixels."""
     bars, y = draw_bars(scenes, 0.0) if alone else ("", 0.0)
     parts, width = [bars], engine_bars.WIDTH if bars else 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
-        drawn = RunDrawing(one, alone)
+        drawn = RunDrawing(one, alone, beside or scenes)
         body, height = _scene(drawn, y, name + prefix(number), found, alone)
         parts.append(body)
         y, width = y + height, max(width, drawn.width)
@@ -155,7 +160,7 @@ def _axis(scale: PositionScale, y: float) -> Iterator[str]:
             yield text(x, y - 6, f"{position:,}", "dim mid")
     for start, stop in scale.broken:
         x = (scale.px(start) + scale.px(stop)) / 2
-        yield f'<path class="thin" d="M{x - 4:.1f} {y - 14:g}l3 8m3 -8l3 8"/>'
+        yield f'<path class="thin" d="M{x - 4:.1f} {y - 4:g}l3 6m3 -6l3 6"/>'
 
 
 def _row(

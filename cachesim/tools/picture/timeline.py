@@ -38,9 +38,9 @@ def timeline(
     parts = around or [DrawingFrame()] * len(scenes)
     each = enumerate(zip(scenes, parts, names, strict=True))
     first = _first_shown(scenes)
-    runs = "".join(_run(*one, number, name, found, first) for number, one in each)
+    runs = "".join(_run(*one, number, name, found, first, scenes) for number, one in each)
     sheet = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
-    data = packed(script_data([RunDrawing(one, alone=False) for one in scenes], told))
+    data = packed(script_data([RunDrawing(one, False, scenes) for one in scenes], told))
     return Template(asset(__file__, "timeline.html")).substitute(
         tabs=" data-tabs" * bool(tabs),
         of=attribute(f", {name}".rstrip("-, ")), signs=sheet * signs, runs=runs, walk=data
@@ -64,15 +64,19 @@ def region(what: str, number: int, scene: Scene) -> str:
     return f' tabindex="0" role="region" aria-label="{name}"'
 
 
-def _run(scene: Scene, part: DrawingFrame, run: str, number: int, name: str, differs: int, first: int) -> str:
+def _run(
+    scene: Scene, part: DrawingFrame, run: str, number: int, name: str, differs: int, first: int,
+    scenes: Sequence[Scene],
+) -> str:
     mark = name + prefix(number)
-    drawing = draw([scene], number, differs, alone=False, name=name)
-    drawn = RunDrawing(scene, alone=False)
+    drawing = draw([scene], number, differs, alone=False, name=name, beside=scenes)
+    drawn = RunDrawing(scene, False, scenes)
     drawing = f'<div class="draw"{region(f"picture {name}".rstrip("- "), number, scene)}>{drawing}</div>'
     hint = '<p class="hint">wider than the screen: scroll sideways &rarr;</p>'
     drawing += f'<div class="under">{hint}{legend_list(scene, drawn.lanes, drawn.scale)}</div>'
     data = f'data-run="{attribute(run)}" data-first="{first}" data-mark="{attribute(mark)}"'
-    return f'<section class="run" {data}>{part.above}<div class="pair">{drawing}{part.beside}</div></section>'
+    above = f'<div class="above">{part.above}</div>'
+    return f'<section class="run" {data}>{above}<div class="pair">{drawing}{part.beside}</div></section>'
 
 
 def _first_shown(scenes: Sequence[Scene]) -> int:

@@ -92,8 +92,20 @@ class Timeline {
     return new Set(this.walked.map((r, i) => r.text(this.places[p][i]))).size > 1;
   }
 
+  // Drawings that stand side by side begin at the same height.
+  align() {
+    const heads = this.sections.map((one) => one.querySelector(".above"));
+    heads.forEach((one) => (one.style.minHeight = ""));
+    const places = heads.map((one) => [one.getBoundingClientRect().top, one.offsetHeight]);
+    heads.forEach((one, i) => {
+      const beside = places.filter(([top]) => top === places[i][0]);
+      one.style.minHeight = Math.max(...beside.map(([, high]) => high)) + "px";
+    });
+  }
+
   // Fit the drawings and the marks to the width.
   fit() {
+    this.align();
     this.runs.forEach((r) => r.fit());
     if (this.places) this.mark();
   }

@@ -46,7 +46,7 @@ def test_a_scale_of_no_tokens_has_no_width():
 
 @pytest.mark.parametrize(("intervals", "wide", "width", "broken"), [
     (10, 1200, 120, False), (11, 1200, 90, False), (11, 700, 60, False), (11, 330, 30, False), (11, 329, 16, False),
-    (11, 1, 16, False),
+    (11, 1, 15, False),
 ])  # fmt: skip
 def test_a_token_is_as_wide_as_the_whole_drawing_allows(intervals, wide, width, broken):
     scale = PositionScale(range(0, 30 * intervals + 1, 30), 0, wide)
@@ -60,7 +60,17 @@ def test_an_interval_is_broken_if_it_is_shortened():
     assert (every.width, every.broken) == (1200, [])
 
 
-def test_a_scale_without_room_has_the_smallest_width_of_a_token():
-    """Each interval has the least width, or half a pixel for a token."""
-    scale = PositionScale(range(0, 4_001, 20))
-    assert scale.width == 200 * LEAST and PositionScale([*range(0, 4_001, 20), 4_040]).of(4_040) == 200 * LEAST + 20
+def test_a_scale_without_room_folds_long_intervals_and_narrows_short_ones():
+    """The most and the least pixels of an interval: 48 and 16, then 36 and 12, then 24 and 8."""
+    long = range(0, 12_001, 1_000)
+    assert [PositionScale(long, 0, wide).width for wide in (600, 500, 400)] == [12 * 48, 12 * 36, 12 * 24]
+    assert PositionScale(long, 0, 500).broken == [(at, at + 1_000) for at in long[:-1]]
+    short = range(0, 1_001, 4)
+    assert [PositionScale(short, 0, wide).width for wide in (4_000, 3_999, 0)] == [250 * LEAST, 250 * 12, 250 * 8]
+
+
+def test_boundaries_that_matter_less_are_left_out_only_where_there_is_no_room():
+    scale = PositionScale([0, 400], 0, 1_600, minor=range(0, 401, 4))
+    assert len(scale.at) == 101
+    scale = PositionScale([0, 400], 0, 500, minor=range(0, 401, 4))
+    assert (scale.at, scale.width, scale.of(100)) == ([0, 400], MOST, 37.5)

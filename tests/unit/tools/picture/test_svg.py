@@ -136,11 +136,19 @@ def test_a_drawing_has_title_answer_style_and_legend_only_alone():
 def test_runs_are_stacked_and_the_widest_sets_the_width():
     small, wide = scene(row(0, prompt_n=1)), scene(*(row(n, part(n * 40, n * 40 + 37)) for n in range(6)))
     both = tree(small, wide, alone=False)
-    widths = [RunDrawing(one, False).width for one in (small, wide)]
-    assert widths[0] < widths[1] and both.get("width") == f"{widths[1]:.0f}"
+    assert both.get("width") == f"{RunDrawing(wide, False, (small, wide)).width:.0f}"
     assert both.get("height") == str(2 * 102 + 7 * 74 - 46)
     frames = [float(one.get("y")) for one in found(both, "rect", "frame")]
     assert frames == [84, *(102 + 74 + 102 - 18 + 74 * n for n in range(6))]
+
+
+def test_a_token_has_the_same_place_in_runs_that_are_compared():
+    memory = SlotMemory((0, 9), None, None, (5, 7))
+    some = scene(row(0, part(0, 90))), scene(row(0, part(0, 30), part(30, 90), memory=memory), row(1, slot=1))
+    one, other = (RunDrawing(each, False, some) for each in some)
+    assert [one.scale.px(at) for at in range(91)] == [other.scale.px(at) for at in range(91)]
+    assert one.lanes.left < other.lanes.left == one.scale.left and one.width == other.width
+    assert draw(some[:1], alone=False, beside=some) != draw(some[:1], alone=False)
 
 
 def test_the_width_holds_the_title_and_the_names_of_foreign_data():
@@ -306,8 +314,8 @@ def test_positions_without_room_have_no_number_and_short_cuts_a_mark():
         assert head == ["slot", "0", "prompt", "cache", *shown]
     one = scene(row(0, part(0, 10), part(10, 5000)))
     scale = RunDrawing(one).scale
-    path, _ = (path for path in found(tree(one), "path", "thin") if "3 8m3" in path.get("d"))
-    assert path.get("d") == f"M{(scale.px(10) + scale.px(5000)) / 2 - 4:.1f} 70l3 8m3 -8l3 8"
+    path, _ = (path for path in found(tree(one), "path", "thin") if "3 6m3" in path.get("d"))
+    assert path.get("d") == f"M{(scale.px(10) + scale.px(5000)) / 2 - 4:.1f} 80l3 6m3 -6l3 6"
 
 
 def test_a_row_has_its_name_and_its_description():
