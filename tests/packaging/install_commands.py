@@ -27,7 +27,7 @@ KNOWN = re.compile(
     r"pip install -e \."
     r"|(?:pip install|uv tool install|uvx --from) (?:\.|dist/\*\.whl|dist/\*\.tar\.gz)(?: cachesim [\w -]+)?"
     r"|pip install '\.\[all\]'"
-    r"|pip install \"git\+file://\$PWD@\$\(git describe --tags --abbrev=0\)\""
+    r"|pip install \"git\+file://\$PWD@\$\(git describe --tags --always --abbrev=0\)\""
     r"|pip install --no-cache-dir \.|pip install -q llm-cachesim==\$VERSION"
     r"|python -m pip install \"\$\(ls dist/\*\.whl\)\[all\]\"|python -m pip install \"\.\[all\]\""
     r"|python -m pip install (?:--no-index --find-links packages --require-hashes|--require-hashes --only-binary :all:)"
