@@ -95,6 +95,7 @@ MAY_LOOK_OUTSIDE: dict[str, str] = {
     "tools.search.fuzz_command": "ends a campaign after the minutes that the user gives",
     "tools.search.campaign_jobs": "ends a campaign after the minutes that the user gives",
     "tools.playground.bounded_connection": "closes a connection that has waited for too long",
+    "tools.watch.event_endpoint": "ends a replay of kept messages after 20 seconds",
     "tools.watch.shared_deadline": "ends the comparisons some seconds after the relay",
     "tools.run.bisect_jobs": "starts more processes for work that takes long",
     "tools.advise.command": "ends a search after the seconds that the user gives",

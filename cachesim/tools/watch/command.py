@@ -112,9 +112,9 @@ def _events(args: Namespace) -> int:
     """Print the rows of KV events until their source ends or an interrupt, then the totals. Return the exit code."""
     from cachesim.tools.request_bodies.prompt_tokens import PromptTokens
     from cachesim.tools.watch.event_endpoint import EventEndpoint, is_endpoint
-    from cachesim.tools.watch.event_lines import LONGEST_LINE, EventLines
+    from cachesim.tools.watch.event_lines import EventLines
     from cachesim.tools.watch.event_report import EventOutput
-    from cachesim.tools.watch.event_watch import EventWatch
+    from cachesim.tools.watch.event_watch import LONGEST_BODY, EventWatch
 
     others = {"LOG": args.log or args.joined, "--listen": args.listen, "--to": args.to, "--save": args.save,
               "--header": args.header}  # fmt: skip
@@ -128,7 +128,7 @@ def _events(args: Namespace) -> int:
         raise BadInput("--once needs a file: an endpoint has no end")
     if args.kv_replay and not of_endpoint:
         raise BadInput("--kv-replay needs the endpoint of the events, not a file")
-    bodies = LogFollower(argument_path(args.bodies), LONGEST_LINE) if args.bodies else None
+    bodies = LogFollower(argument_path(args.bodies), LONGEST_BODY) if args.bodies else None
     source = (EventEndpoint(args.kv_events, args.kv_replay) if of_endpoint
               else EventLines(argument_path(args.kv_events), args.once))  # fmt: skip
     if of_endpoint:

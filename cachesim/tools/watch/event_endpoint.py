@@ -9,23 +9,27 @@ whose number is -1. Earlier releases leave out the topic there. Source: ``ZmqEve
 from __future__ import annotations
 
 import ipaddress
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.extras import install_command
-from cachesim.base.limits import KV_EVENT_BYTES
+from cachesim.base.limits import KV_MESSAGE_BYTES, WATCHED_BYTES
 from cachesim.tools.run.kv_event_messages import NUMBER_BYTES, EventMessage
 from cachesim.tools.server_logs.kv_events.message_reader import message_of_frames
 
 if TYPE_CHECKING:
     import zmq
 
-WAITING = 1_000              # messages that wait in memory; later ones are lost, which their numbers show
+WAITING = WATCHED_BYTES.value // KV_MESSAGE_BYTES.value
+"""Messages that wait in memory. Later ones wait at the publisher; their numbers show which of them it drops."""
 AT_ONCE = 200                # messages between two looks at the other sources
 REPLAY = 2_000               # milliseconds in which a kept message must arrive
 MOST_REPLAYED = 100_000      # kept messages that are read for a gap
-LONGEST_PATH = 100           # characters of the path of a socket
+LONGEST_REPLAY = 20.0        # seconds in which they must arrive
+LONGEST_PATH = 100           # bytes of the path of a socket
 END = b"\xff" * NUMBER_BYTES
 EXAMPLE = "for example tcp://127.0.0.1:5557"
 
@@ -49,13 +53,14 @@ class EventEndpoint:
         self._context = zmq.Context()
         self._socket = self._made(zmq.SUB)
         self._socket.subscribe(b"")
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
-        self._is_answered = False
-        self._socket.connect(self.name)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._is_answered = self._is_lost = False
+        self._connect(self._socket, self.name)
 
     def messages(self, wait: float) -> Iterator[EventMessage | None]:
         """Yield the messages that have arrived, after at most ``wait`` seconds; None for one that cannot be read."""
         if not self._socket.poll(int(wait * 1000)):
+            self._connect_again()
             return
         for _ in range(AT_ONCE):
             try:
@@ -70,10 +75,11 @@ class EventEndpoint:
         if not self._replay:
             return
         with self._made(self._zmq.DEALER) as socket:
-            socket.connect(self._replay)
+            self._connect(socket, self._replay)
             socket.send_multipart((b"", start.to_bytes(NUMBER_BYTES, "big")))
+            end = time.monotonic() + LONGEST_REPLAY
             for _ in range(MOST_REPLAYED):
-                if not socket.poll(REPLAY):
+                if time.monotonic() > end or not socket.poll(REPLAY):
                     return
                 _, *frames = socket.recv_multipart()
                 if END in frames[:2]:
@@ -82,8 +88,7 @@ class EventEndpoint:
 
     def has_answered(self) -> bool:
         """True if a publisher has ever been connected."""
-        if not self._is_answered and self._monitor.poll(0):
-            self._is_answered = True
+        self._read_monitor()
         return self._is_answered
 
     def close(self) -> None:
@@ -91,14 +96,40 @@ class EventEndpoint:
         self._socket.disable_monitor()
         self._context.destroy(linger=0)
 
+    def _connect_again(self) -> None:
+        """Connect again if the connection ended. ZeroMQ does so after a publisher's end, but not after a message that
+        is too large."""
+        self._read_monitor()
+        if self._is_lost:
+            self._is_lost = False
+            with suppress(self._zmq.ZMQError):
+                self._socket.disconnect(self.name)
+            self._connect(self._socket, self.name)
+
+    def _read_monitor(self) -> None:
+        """Note whether a connection began or ended."""
+        from zmq.utils.monitor import recv_monitor_message
+
+        while self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor)["event"]
+            self._is_answered |= event == self._zmq.EVENT_HANDSHAKE_SUCCEEDED
+            self._is_lost = event == self._zmq.EVENT_DISCONNECTED
+
     def _made(self, kind: int) -> zmq.Socket[Any]:
         """Return a socket whose messages and queues are bounded."""
         made = self._context.socket(kind)
         made.linger = 0
         made.setsockopt(self._zmq.RCVHWM, WAITING)
-        made.setsockopt(self._zmq.MAXMSGSIZE, KV_EVENT_BYTES.value)
+        made.setsockopt(self._zmq.MAXMSGSIZE, KV_MESSAGE_BYTES.value)
         made.setsockopt(self._zmq.IPV6, 1)
         return made
+
+    def _connect(self, socket: zmq.Socket[Any], address: str) -> None:
+        """Connect a socket. Raise BadInput for an address that ZeroMQ refuses."""
+        try:
+            socket.connect(address)
+        except self._zmq.ZMQError as error:
+            raise BadInput(f"not an endpoint of KV events: {quoted(address)}: {error.strerror}", hint=EXAMPLE) from None
 
 
 def _message(frames: Sequence[bytes]) -> EventMessage | None:
@@ -120,7 +151,7 @@ def is_endpoint(text: str) -> bool:
 def local_endpoint(text: str) -> str:
     """Return the address of an endpoint on this machine. Raise BadInput for another one."""
     scheme, _, rest = text.partition("://")
-    if scheme == "ipc" and 0 < len(rest) <= LONGEST_PATH and rest.isprintable():
+    if scheme == "ipc" and 0 < len(rest.encode(errors="replace")) <= LONGEST_PATH and rest.isprintable():
         return text
     try:
         parts = urlsplit(text)
@@ -128,8 +159,9 @@ def local_endpoint(text: str) -> str:
         port = parts.port
     except ValueError:
         host, port = "", None
-    is_bare = scheme == "tcp" and rest.rpartition(":")[0] in (host, f"[{host}]") and text.isprintable()
-    if not is_bare or not port:
+    before, _, number = rest.rpartition(":")
+    is_bare = scheme == "tcp" and before in (host, f"[{host}]") and number == str(port)
+    if not is_bare or not port or not text.isprintable():
         raise BadInput(f"not an endpoint of KV events: {quoted(text)}", hint=EXAMPLE)
     try:
         is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback

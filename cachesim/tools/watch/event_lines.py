@@ -7,11 +7,10 @@ from select import select
 from typing import Iterator
 
 from cachesim.base.errors import BadInput
+from cachesim.base.limits import KV_MESSAGE_BYTES
 from cachesim.tools.run.kv_event_messages import MSGPACK, EventMessage
 from cachesim.tools.server_logs.kv_events.message_reader import message_of_line
 from cachesim.tools.watch.log_follower import LogFollower
-
-LONGEST_LINE = 1 << 24          # characters of a message or of a body in a file
 
 
 class EventLines:
@@ -21,7 +20,7 @@ class EventLines:
         self.name = str(path)
         if path.name.endswith(MSGPACK):
             raise BadInput("a msgpack file does not grow", file=self.name, hint="cachesim import FILE reads it")
-        self._lines = LogFollower(path, LONGEST_LINE)
+        self._lines = LogFollower(path, KV_MESSAGE_BYTES.value)
         self._once = once
         self.ended = False
 

@@ -18,6 +18,7 @@ from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
 from cachesim.tools.watch.log_follower import LogFollower
 
 TICK = 0.2                      # seconds between two looks at the files
+LONGEST_BODY = 1 << 24          # characters of a body in a file
 
 
 class EventSource(Protocol):
@@ -72,7 +73,7 @@ class EventWatch:
         return {
             **totals_data(self._history, self._totals, self._source.name),
             "bodies": self._read, "bodies_without_tokens": self._without_tokens,
-            "bodies_joined": len(self._prompts.joined),
+            "bodies_joined": self._prompts.joined,
             "bodies_forgotten": self._prompts.forgotten, "replayed": self._replayed,
             "answered": self._source.has_answered(),
         }  # fmt: skip
@@ -121,8 +122,6 @@ class EventWatch:
             value = parse_json(line.encode()) if line.strip() else None
         for found in bodies_in(value, ""):
             for prompt in self._reader.of_body(found):
-                if prompt is None:
+                if prompt is None or not self._prompts.add(self._read, prompt):
                     self._without_tokens += 1
-                else:
-                    self._prompts.add(self._read, prompt)
                 self._read += 1

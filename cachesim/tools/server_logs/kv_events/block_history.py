@@ -19,6 +19,7 @@ MOST_GAPS = 1_000               # gaps that are listed; all are counted
 MOST_NAMES = 200                # names of unknown fields and events
 MOST_PUBLISHERS = 256
 MOST_MEDIA = 32                 # media of a publisher in which copies are sought
+MOST_PLACES = 4_096             # places whose blocks share one object
 Publisher = tuple[str, int | None]
 Place = tuple[Publisher, int | None, str | None]
 """Publisher, group and medium of a block."""
@@ -92,7 +93,9 @@ class BlockHistory:
     _there: dict[Publisher, dict[PlacedBlock, int]] = field(default_factory=dict)    # stores that no removal followed
     _left: dict[PlacedBlock, Departure] = field(default_factory=dict)                # in the order in which they left
     _media: dict[Publisher, set[str | None]] = field(default_factory=dict)
-    _kept: int = 0                                                                   # blocks of the last two
+    _kept: int = 0                                                                   # blocks in both
+    _publishers: dict[Publisher, Publisher] = field(default_factory=dict)
+    _places: dict[Place, Place] = field(default_factory=dict)
 
     def last_seq(self, publisher: Publisher) -> int | None:
         """Return the number of the publisher's last message, None if it has none."""
@@ -103,6 +106,7 @@ class BlockHistory:
         publisher = (message.topic, message.rank)
         if not self._is_next(publisher, message):
             return
+        publisher = self._publishers.setdefault(publisher, publisher)
         self.counts["messages"] += 1
         moment = Moment(message.seq, message.ts, self.counts["gaps"])
         stored = sum(len(event["block_hashes"]) for event in message.events if event["type"] == STORED)
@@ -171,9 +175,8 @@ class BlockHistory:
             self._left[block] = departure
 
     def _store(self, publisher: Publisher, event: Mapping[str, Any], moment: Moment) -> None:
-        medium = event.get("medium")
-        group = event.get("group_idx")
-        place = (publisher, group, medium)
+        place = self._place(publisher, event)
+        _, group, medium = place
         there = self._there.setdefault(publisher, {})
         media = self._media.setdefault(publisher, set())
         if len(media) < MOST_MEDIA:
@@ -202,6 +205,13 @@ class BlockHistory:
                 requests=blocks[-1][1],
             ))  # fmt: skip
 
+    def _place(self, publisher: Publisher, event: Mapping[str, Any]) -> Place:
+        """Return the place of the blocks of an event: one object for all blocks of the place."""
+        place = (publisher, event.get("group_idx"), event.get("medium"))
+        if len(self._places) < MOST_PLACES:
+            return self._places.setdefault(place, place)
+        return self._places.get(place, place)
+
     def _copies(self, publisher: Publisher, group: int | None, digest: Any, medium: str | None) -> tuple[str, ...]:
         """Return the other media that have a block."""
         there = self._there[publisher]
@@ -210,7 +220,7 @@ class BlockHistory:
         return tuple(sorted(found))
 
     def _remove(self, publisher: Publisher, event: Mapping[str, Any], departure: Departure) -> None:
-        place = (publisher, event.get("group_idx"), event.get("medium"))
+        place = self._place(publisher, event)
         there = self._there.setdefault(publisher, {})
         for digest in event["block_hashes"]:
             self.counts["removed"] += 1

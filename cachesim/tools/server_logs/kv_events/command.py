@@ -30,7 +30,7 @@ def run_events(args: Namespace) -> int:
     history = BlockHistory(prompts.of_event)
     for message in read_messages(Path(file)):
         history.read(message)
-    data = {**events_data(history, file), "bodies": len(prompts.prompts), "bodies_joined": len(prompts.joined)}
+    data = {**events_data(history, file), "bodies": len(prompts.prompts), "bodies_joined": prompts.joined}
     if args.json:
         say_json({"schema": SCHEMA, "events": data})
     else:

@@ -35,7 +35,9 @@ HEAD_LINES = 20                 # lines that show whether a file has events
 _EVENT = re.compile(rf'\s*[\[{{].*(?:"type"\s*:|\[)\s*"(?:{STORED}|{REMOVED}|{CLEARED})"', re.S)
 _NO_MSGPACK = "not msgpack of KV events"
 LONGEST_HASH = 128              # characters of a hash in hexadecimal digits or base64
-LONGEST_NAME = 256              # characters of a medium
+LONGEST_TOPIC = 256             # characters
+LONGEST_MEDIUM = 64             # characters
+LONGEST_KIND = 256              # characters of the type of an event
 MOST_TOKENS = 1 << 20           # tokens of a block
 MOST_NUMBER = 1 << 64           # sequence numbers and hashes are smaller
 
@@ -106,7 +108,10 @@ def _with_text_hashes(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
-        return [_with_text_hashes(one) for one in value]
+        for place, one in enumerate(value):
+            if isinstance(one, (bytes, list, dict)):
+                value[place] = _with_text_hashes(one)
+        return value
     if isinstance(value, dict):
         return {str(key): _with_text_hashes(one) for key, one in value.items()}
     return value
@@ -125,7 +130,7 @@ def _message(value: Any) -> EventMessage:
     if not isinstance(payload, list) or not 2 <= len(payload) <= 3:
         raise BadInput("expected a message: a time stamp, a list of events and a rank")
     ts, events, rank = [*payload, None][:3]
-    if not isinstance(topic, str) or len(topic) > LONGEST_NAME:
+    if not isinstance(topic, str) or len(topic) > LONGEST_TOPIC:
         raise BadInput("expected a topic as text")
     if isinstance(ts, bool) or not isinstance(ts, int | float) or not math.isfinite(ts) or abs(ts) > MOST_NUMBER:
         raise BadInput("expected a time stamp as a number")
@@ -141,14 +146,14 @@ def _event(event: Any) -> Mapping[str, Any]:
     """Return a checked event. Raise BadInput."""
     if isinstance(event, list):
         event = _named_fields(event)
-    if not isinstance(event, dict) or not isinstance(event.get("type"), str) or len(event["type"]) > LONGEST_NAME:
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str) or len(event["type"]) > LONGEST_KIND:
         raise BadInput("expected an event: an object with its type")
     if event["type"] in (STORED, REMOVED):
         hashes = event.get("block_hashes")
         if not isinstance(hashes, list) or not all(map(_is_hash, hashes)):
             raise BadInput("expected block_hashes as a list of numbers or texts")
         medium = event.get("medium")
-        if medium is not None and (not isinstance(medium, str) or len(medium) > LONGEST_NAME):
+        if medium is not None and (not isinstance(medium, str) or len(medium) > LONGEST_MEDIUM):
             raise BadInput("expected a medium as text")
         _number(event.get("group_idx"), "group_idx")
     if event["type"] == STORED:
@@ -180,7 +185,7 @@ def _check_stored(event: Mapping[str, Any]) -> None:
 
 def _is_hash(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= LONGEST_HASH
+        return len(value) <= LONGEST_HASH and value.isascii()
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_NUMBER
 
 

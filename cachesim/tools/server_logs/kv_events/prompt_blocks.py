@@ -7,12 +7,15 @@ block. Events and prompts that have a prefix in common have its key in common.
 
 from __future__ import annotations
 
+from array import array
 from hashlib import blake2b
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.tools.server_logs.kv_events.block_history import Place
 
-MOST_PREFIXES = 500_000             # keys of all prompts; the oldest prompts are forgotten first
+MOST_PREFIXES = 1 << 18             # keys of all prompts; the oldest prompts are forgotten first
+MOST_TOKENS = 1 << 22               # tokens of all prompts that are added, and ``OF_A_PROMPT`` for each of them
+OF_A_PROMPT = 16
 KEY_BYTES = 16
 Bodies = frozenset[int]
 EMPTY = b""
@@ -34,16 +37,31 @@ class PromptBlocks:
         self.prompts = dict(prompts)
         self.most = most
         self.forgotten = 0              # prompts
-        self.joined = set[int]()        # bodies whose prompts have a block of the events
+        self._joined = set[int]()       # bodies that are not forgotten, whose prompts have a block of the events
+        self._joined_before = 0         # forgotten ones
         self._room = MOST_PREFIXES
+        self._tokens = 0                # of the prompts that were added
         self._of_prefix: dict[int, dict[bytes, set[int]]] = {}          # size -> key -> numbers of bodies
         self._of_block: dict[tuple[Place, Any], StoredPrefix] = {}
 
-    def add(self, number: int, prompt: Sequence[int]) -> None:
-        """Add a prompt. Later events name its body."""
+    @property
+    def joined(self) -> int:
+        """Number of bodies whose prompts have a block of the events."""
+        return self._joined_before + len(self._joined)
+
+    def add(self, number: int, prompt: Sequence[int]) -> bool:
+        """Add a prompt. Later events name its body. Return False for numbers that no tokenizer has."""
+        try:
+            prompt = array("q", prompt)
+        except OverflowError:
+            return False
         self.prompts[number] = prompt
+        self._tokens += len(prompt) + OF_A_PROMPT
+        while self._tokens > MOST_TOKENS and len(self.prompts) > 1:
+            self._forget(next(iter(self.prompts)))
         for size in self._of_prefix:
             self._index(number, prompt, size)
+        return True
 
     def of_event(self, place: Place, event: Mapping[str, Any]) -> list[Bodies | None]:
         """Return for each hash of a store the bodies whose prompts have the block; None = not known: the event leaves
@@ -76,7 +94,7 @@ class PromptBlocks:
             for number, prompt in list(self.prompts.items()):
                 self._index(number, prompt, size)
         found = frozenset(self._of_prefix[size].get(key, ()))
-        self.joined |= found
+        self._joined |= found
         return found if found or not self.forgotten else None
 
     def _index(self, number: int, prompt: Sequence[int], size: int) -> None:
@@ -91,6 +109,9 @@ class PromptBlocks:
         """Remove a prompt."""
         prompt = self.prompts.pop(number)
         self.forgotten += 1
+        self._tokens -= len(prompt) + OF_A_PROMPT
+        self._joined_before += number in self._joined
+        self._joined.discard(number)
         for size, prefixes in self._of_prefix.items():
             for key in _keys(prompt, size):
                 numbers = prefixes.get(key, set())

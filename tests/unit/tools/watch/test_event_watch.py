@@ -6,14 +6,17 @@ import json
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.limits import KV_MESSAGE_BYTES, WATCHED_BYTES
 from cachesim.cli.main import main
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
 from cachesim.tools.server_logs.kv_events.message_reader import message_of_line
+from cachesim.tools.server_logs.kv_events.prompt_blocks import MOST_TOKENS, PromptBlocks
+from cachesim.tools.watch.event_endpoint import WAITING, EventEndpoint
 from tests.shared import ROOT
 
 SECONDS = 60_000                 # milliseconds in which a subscriber must come
@@ -44,13 +47,16 @@ class Publisher:
         self.context = zmq.Context()
         self.sockets = self.context.socket(zmq.XPUB), self.context.socket(zmq.ROUTER)
         self.addresses = [f"ipc://{folder}/events", f"ipc://{folder}/replay"]
+        self.sockets[0].setsockopt(zmq.XPUB_NODROP, 1)          # it waits for the subscriber
+        self.sockets[0].setsockopt(zmq.SNDHWM, 1)
         for made, address in zip(self.sockets, self.addresses, strict=True):
             made.bind(address)
         self.kept = []
 
     def wait(self):
         """Wait for a subscriber."""
-        assert self.sockets[0].poll(SECONDS) and self.sockets[0].recv() == b"\x01"
+        while self.sockets[0].poll(SECONDS) and self.sockets[0].recv() != b"\x01":
+            pass
 
     def send(self, seq, *events, payload=None, lost=False):
         frames = seq.to_bytes(8, "big"), payload or self.encode([0.5, events, 0])
@@ -152,6 +158,44 @@ def test_messages_that_cannot_be_read_are_counted(publisher):
     assert {one["name"] for one in end["unknown_fields"]} == {"BlockMoved", "BlockRemoved.6"}
 
 
+def test_messages_that_wait_are_bounded_and_the_others_wait_at_the_publisher(publisher):
+    zmq = pytest.importorskip("zmq")
+    publisher.sockets[0].setsockopt(zmq.SNDTIMEO, 1_000)
+    with closing(EventEndpoint(publisher.addresses[0])) as endpoint:
+        publisher.wait()
+        sent = 0
+        with suppress(zmq.Again):
+            while sent < 3 * WAITING:
+                publisher.send(sent, payload=publisher.encode([0.5, [], 0, bytes(2**18)]))
+                sent += 1
+        assert WAITING <= sent < WAITING + 20
+        assert WAITING * KV_MESSAGE_BYTES.value <= WATCHED_BYTES.value
+        read = 0
+        while read < sent:
+            read += len([*endpoint.messages(SECONDS / 1000)])
+
+
+def test_a_message_that_is_too_large_is_lost_and_its_number_shows_it(publisher):
+    with watching("--kv-events", publisher.addresses[0]) as (process, following):
+        publisher.wait()
+        publisher.send(0, stored(1), removed(1))
+        publisher.send(1, payload=bytes(KV_MESSAGE_BYTES.value + 1))
+        publisher.wait()                                    # the connection ended, and there is another one
+        publisher.send(2, stored(1))
+        row, end = following()["missed"], totals(process)
+    assert row["undecided"] and (end["messages"], end["missing"]) == (2, 1)
+
+
+def test_prompts_beyond_the_tokens_that_are_kept_are_forgotten_the_oldest_first():
+    prompts = PromptBlocks({})
+    place = (("", None), None, None)
+    store = {"block_hashes": [1], "token_ids": [5, 6], "block_size": 2}
+    for number in range(3):
+        assert prompts.add(number, [5, 6] + [0] * (MOST_TOKENS // 2))
+    assert (prompts.of_event(place, store), prompts.joined, prompts.forgotten) == ([frozenset([2])], 1, 2)
+    assert not prompts.add(3, [1 << 64])
+
+
 def test_a_file_is_watched_up_to_its_end(tmp_path, capsys):
     file = tmp_path / "events.jsonl"
     file.write_text(line(0, stored(1), removed(1)) + "{broken\n" + line(1, stored(1)).strip())
@@ -181,7 +225,9 @@ def test_blocks_beyond_the_limit_are_forgotten_those_that_left_first():
         ("tcp://*:5557", "*"), ("tcp://10.0.0.1:5557", "10.0.0.1"), ("tcp://example.org:1", "example.org"),
         ("tcp://127.0.0.1", "tcp://127.0.0.1"), ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0"),
         ("tcp://127.0.0.1:65536", "tcp://127.0.0.1:65536"), ("tcp://a@127.0.0.1:1", "tcp://a@127.0.0.1:1"),
-        ("http://127.0.0.1:1", "http://127.0.0.1:1"), ("ipc://", "ipc://"), ("inproc://x", "inproc://x"))),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1"), ("ipc://", "ipc://"), ("inproc://x", "inproc://x"),
+        ("tcp://127.0.0.1:80/x", "tcp://127.0.0.1:80/x"))),
+    (("--kv-events", "ipc:///tmp/" + "é" * 80), "ipc:///tmp/é"),
 ])  # fmt: skip
 def test_unusable_arguments_are_named(words, named, capsys):
     assert main(["watch", *words]) == exits.BAD_INPUT
