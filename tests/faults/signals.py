@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Callable, Iterator, NamedTuple
@@ -42,6 +43,12 @@ class LongCommand:
     at: str                                  # place in its work; when it is reached, the signal is sent
     keeps: bool = False                      # prints the results so far as JSON
     file: str = ""                           # file or folder that it writes after an interrupt, "" = none
+    needs: str = ""                          # package that it needs, "" = none
+
+    @property
+    def missing(self) -> str:
+        """Return why it cannot run here, "" if it can."""
+        return f"{self.needs} is not installed" if self.needs and find_spec(self.needs) is None else ""
 
 
 class Ending(NamedTuple):
@@ -125,6 +132,7 @@ FORKED = "cachesim.base.bounded_child:BoundedChild.ask"
 MANY_REQUESTS = "S400.A600/B800/" + "S.C500/S.A/B.D90/S.A.E50/" * 6 + "B"
 FAILING = "S40.A20/S.A>3/" + "B9/D8.A/E7.B/" * 60 + "S.A.C5"
 MORE = ("--limit", "tokens=900000", "--limit", "sampled=900000")
+SITE = ("-m", "cachesim.pages.site.__main__", "--out", "site", "-j", 2)
 
 LONG: dict[str, LongCommand] = {
     "run": LongCommand(words("run", *CASES * 20, "-j", 1, "--json"), JUDGED, keeps=True),
@@ -203,6 +211,8 @@ LONG: dict[str, LongCommand] = {
     "record (deaf)": LongCommand(lambda at: ("record", "A5/A", *fake(at, DEAF), "--commit", "b11549",
                                              "--out", "a.json"), STARTS),
     "export": LongCommand(words("export", LONG_LINE, "--to", "curl", *MORE), JUDGED),
+    "site (sources)": LongCommand(words(*SITE), "cachesim.pages.site.site_sources:drawn_scenarios", needs="sphinx"),
+    "site (Sphinx)": LongCommand(words(*SITE), "sphinx.builders:Builder.read", needs="sphinx"),
 }  # fmt: skip
 """Commands that take long. Commands that print lists end by themselves in less than a second."""
 
@@ -314,6 +324,9 @@ def table(names: list[str]) -> Iterator[str]:
     yield "|---" * (len(heads) + 1) + "|"
     for name, row in LONG.items():
         if names and name.partition(" ")[0] not in names and name not in names:
+            continue
+        if row.missing:
+            yield f"| {name} | {' | '.join([row.missing] * len(heads))} |"
             continue
         cells = []
         for is_again in (False, True):

@@ -1,4 +1,5 @@
-"""``python -m tests.faults.stopped PLACES WHO SIGNAL ARGV...``: run cachesim, and send a signal within its work.
+"""``python -m tests.faults.stopped PLACES WHO SIGNAL ARGV...``: run cachesim, and send a signal within its work. ARGV
+may begin with ``-m MODULE``: that module has another ``main``.
 
 The first call of one of the PLACES (MODULE:FUNCTION, separated by commas) sends it. WHO: "main" for a call in the main
 process, "worker" for a call in a forked worker, "child" for the processes that the main process has started.
@@ -45,9 +46,11 @@ def main(argv: list[str]) -> int:
         *way, name = path.split(".")
         holder = reduce(getattr, way, import_module(module))
         setattr(holder, name, stopping(getattr(holder, name), who, int(number), os.getpid()))
-    from cachesim.cli.main import main as run
-
-    return run(argv)
+    program = "cachesim.cli.main"
+    if argv[0] == "-m":
+        _, program, *argv = argv
+    code: int = import_module(program).main(argv)
+    return code
 
 
 if __name__ == "__main__":

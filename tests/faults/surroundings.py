@@ -146,9 +146,59 @@ def other_code(ground: Ground) -> Any:
     return [end], [exits.BAD_INPUT], "refused"
 
 
+def site(ground: Ground, out: Path, before: tuple[object, ...] = ()) -> Any:
+    """Build the site where it cannot be written."""
+    end = Victim("--out", out, "-j", 2, module=("cachesim.pages.site",), before=before, cwd=ROOT).end()
+    ground.expect("stderr", end.err.count("\n"), 1)
+    return [end], [exits.BAD_INPUT], "refused"
+
+
+def on_disk(ground: Ground, options: str) -> Any:
+    """Build the site on a disk that only the builder sees."""
+    (disk := ground.folder / "disk").mkdir()
+    mount = 'mount -t tmpfs -o "$1" none "$2" || exit 99; shift 2; "$@"'
+    return site(ground, disk / "site", ("unshare", "-rm", "/bin/sh", "-c", mount, "sh", options, disk))
+
+
+@fault("the site into a read-only folder")
+def read_only_site(ground: Ground) -> Any:
+    return on_disk(ground, "ro")
+
+
+@fault("the site on a full disk: its sources")
+def site_on_full_disk(ground: Ground) -> Any:
+    return on_disk(ground, "size=3m")
+
+
+@fault("the site on a full disk: its pages")
+def pages_on_full_disk(ground: Ground) -> Any:
+    return on_disk(ground, "size=80m")
+
+
+@fault("a file in the place of the site")
+def file_in_place(ground: Ground) -> Any:
+    (file := ground.folder / "site").write_text("mine\n")
+    found = site(ground, file)
+    ground.expect("file", file.read_text(), "mine\n")
+    return found
+
+
+@fault("a file in the place of the folder above the site")
+def file_above(ground: Ground) -> Any:
+    (file := ground.folder / "build").write_text("mine\n")
+    return site(ground, file / "site")
+
+
+SITE_FAULTS = ("the site into a read-only folder", "the site on a full disk: its sources",
+               "the site on a full disk: its pages", "a file in the place of the site",
+               "a file in the place of the folder above the site")  # fmt: skip
 CLUSTER_FAULTS = ("a Dask worker is killed", "Ctrl-C while a Dask cluster hangs", "a Dask worker with other code")
 
 
 def missing(name: str) -> str:
     """Return why a fault cannot be injected here, "" if it can."""
+    if name in SITE_FAULTS and find_spec("sphinx") is None:
+        return "sphinx is not installed"
+    if ("disk" in name or "read-only" in name) and subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
+        return "needs a separate mount namespace for a small disk"
     return "distributed is not installed" if name in CLUSTER_FAULTS and not CLUSTER else ""

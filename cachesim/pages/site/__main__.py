@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import sys
@@ -18,7 +19,6 @@ from cachesim.base.extras import install_command
 from cachesim.base.pool import cores
 
 INVENTORY = "objects.inv"       # file that Sphinx writes into each site
-UNFINISHED = 2                  # exit code of Sphinx for a build that ended early
 
 
 def main(argv: list[str]) -> int:
@@ -47,8 +47,6 @@ def _build(out: Path, jobs: int) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     if find_spec("sphinx") is None or find_spec("furo") is None or find_spec("myst_parser") is None:
         raise BadInput("the site needs Sphinx, MyST and Furo", hint=install_command("site"))
-    from sphinx.cmd.build import build_main
-
     from cachesim.pages.site.built_site import broken_links, size_of
     from cachesim.pages.site.site_sources import write_sources
 
@@ -57,10 +55,7 @@ def _build(out: Path, jobs: int) -> int:
         sources.mkdir()
         site = Path(temporary) / "site"
         number = write_sources(sources, jobs)
-        options = ["-q", "-W", "--keep-going", "-j", str(jobs), "-d", f"{temporary}/doctrees"]
-        failed = build_main([*options, str(sources), str(site)])
-        if failed == UNFINISHED:
-            raise BadInput("the build ended early; the former site stays", file=str(out))
+        has_warnings = _run_sphinx(sources, site, Path(temporary) / "doctrees", jobs)
         shutil.rmtree(site / "_sources", ignore_errors=True)
         shutil.rmtree(out, ignore_errors=True)
         os.replace(site, out)
@@ -68,7 +63,27 @@ def _build(out: Path, jobs: int) -> int:
     for line in broken:
         complain(f"broken link in {line}")
     say(f"{out / 'index.html'}: {number} pages, {size_of(out) / 2**20:.0f} MiB, {len(broken)} broken links\n")
-    return exits.HOLDS if not failed and not broken else exits.BROKEN
+    return exits.HOLDS if not has_warnings and not broken else exits.BROKEN
+
+
+def _run_sphinx(sources: Path, site: Path, doctrees: Path, jobs: int) -> bool:
+    """Write the pages; return True if Sphinx warned of one. Raise BadInput if it cannot go on. An interrupt ends its
+    processes and passes: ``sphinx-build`` would turn it into an exit code of its own."""
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    try:
+        with patch_docutils(str(sources)), docutils_namespace():
+            app = Sphinx(sources, sources, site, doctrees, "html", status=None, warningiserror=True, parallel=jobs)
+            app.build()
+            return bool(app.statuscode)
+    except OSError:
+        raise
+    except Exception as error:
+        raise BadInput(f"Sphinx ended early, the former site stays: {type(error).__name__}: {error}") from error
+    finally:
+        for child in multiprocessing.active_children():
+            child.kill()
 
 
 def _check_replaceable(out: Path) -> None:
