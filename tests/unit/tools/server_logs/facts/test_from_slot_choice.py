@@ -169,14 +169,14 @@ def test_a_loaded_entry_is_the_listed_one_with_its_shares(cache, found):
     assert chosen(cache=cache, f_sim="0.50", sieve=SEARCHED) == {}
 
 
-@pytest.mark.parametrize(("task", "lines", "reused"), [
-    (0, ["launch"], (0, 0, [3])), (0, ["prompt_time"], (0, 0, [3])), (0, ["release"], (0, 0, [3])),
-    (1, ["launch"], None), (None, ["launch"], None),
+@pytest.mark.parametrize(("task", "lines", "is_first"), [
+    (0, ["launch"], True), (0, ["prompt_time"], True), (0, ["release"], True),
+    (1, ["launch"], False), (None, ["launch"], False),
 ])  # fmt: skip
-def test_the_first_task_of_a_server_reuses_nothing(task, lines, reused):
+def test_the_first_task_of_a_server_finds_nothing(task, lines, is_first):
     found = known()
     add_first_use(TiedRequest(0, task, [line(3, kind) for kind in lines]), found)
-    assert shown(found) == ({} if reused is None else {"cache_n": reused})
+    assert shown(found) == (dict.fromkeys(("cache_n", "held", "lcp"), (0, 0, [3])) if is_first else {})
 
 
 @pytest.mark.parametrize(("t_last", "is_uncached", "cache", "is_empty"), [
