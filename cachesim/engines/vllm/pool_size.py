@@ -31,7 +31,11 @@ def given_blocks(rules: Rules, opts: Options, spec: Spec) -> int:
     if opts.kv_cache_size_tokens:
         return _blocks_of_tokens(rules, opts, spec)
     if opts.kv_cache_memory_bytes and (model := sized_model(opts)) is not None:
-        return opts.kv_cache_memory_bytes // block_bytes(rules, opts, model)
+        each = block_bytes(rules, opts, model)
+        if opts.kv_cache_memory_bytes < 2 * each:
+            raise BadInput(f"the server does not start: {opts.kv_cache_memory_bytes:,} bytes do not hold two blocks of "
+                           f"{each:,}", hint="kv_cache_memory_bytes")  # fmt: skip
+        return opts.kv_cache_memory_bytes // each
     return 0
 
 

@@ -95,6 +95,8 @@ def test_the_memory_of_the_pool_and_the_log_determine_its_blocks():
     assert started(model, ("kv_cache_size_tokens", 72816))["num_gpu_blocks"] == 4551
     with pytest.raises(BadInput, match="needs 2560 blocks, and 454 are usable"):
         started(model, ("kv_cache_memory_bytes", 1 << 30))
+    with pytest.raises(BadInput, match="4,718,591 bytes do not hold two blocks of 2,359,296"):
+        started(model, ("kv_cache_memory_bytes", 4718591))
     assert derived_defaults(PROFILES["vllm@0.33.0"], {"real_model": "qwen3"}) == [
         "max_model_len 40960: chosen at the start of vllm@0.33.0"]
 
