@@ -19,8 +19,9 @@ FIRST = [path for path, before in zip(FILES, [None, *FILES], strict=False)
 """The first recording of each folder."""
 WINDOWS_OF_REFERENCE = '"kind":"rswa"'      # a group whose rows are not computed, so that no answer is judged
 PREDICTED = {"state-load-drafter.json": [10, 12], "state-load-full-memory.json": [23, 25],
-             "drawn-89.json": [17, 20, 23], "drawn-34.json": [8, 10]}  # fmt: skip
+             "drawn-89.json": [17, 20, 23], "drawn-34.json": [8, 10], "drawn-107.json": [20, 23, 25]}  # fmt: skip
 """Recording of classes without a worker -> steps that the judge calls wrong: FAULTS.md V-DEF-13; V-DEF-8 (drawn-89);
+drawn-107, states behind the rows in 0.24.0 (the scenario vllm-43650-state-behind-the-rows-hybrid);
 drawn-34, states of drafts of 0.31.0, whose worker was read and did not run. Which rule causes the last is not known."""
 PLAIN_INEXACT = 36          # of commit 3f545be, counted by hand from the headers
 

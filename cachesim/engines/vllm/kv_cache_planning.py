@@ -142,7 +142,8 @@ def _groups(rules: Rules, opts: Options, spec: Spec, eagle: bool) -> list[KVCach
         words = [group.word if eagle else group.word.removesuffix("e") for group in packed]
         return stated_groups(" ".join(words), spec, empty=True)
     groups = real_groups(opts)
-    made = made_groups(layer_blocks(rules, opts), spec, eagle, groups)
+    is_known = eagle and rules.drafter_group(opts.speculative_method)
+    made = made_groups(layer_blocks(rules, opts), spec, is_known, groups)
     return stated_groups(made, spec, empty=groups is not None)
 
 

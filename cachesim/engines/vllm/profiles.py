@@ -27,6 +27,7 @@ class Rules(RuleSet):
     mamba_cache_mode: Callable[[str, bool, bool], str] = start.mamba_cache_mode
     states_align: Callable[[str], bool | None] = schedule.states_at_ends
     speculation: Callable[[schedule.Drafter], schedule.Speculation] = schedule.speculation
+    drafter_group: Callable[[str], bool] = schedule.knows_drafter_group
     attention_block: Callable[[blocks.Pages], int] = blocks.attention_block
     page_block: Callable[[int, int, int], int] = blocks.page_block
     scheduler_block: Callable[[Sequence[int]], int] = schedule.scheduler_block
@@ -134,7 +135,7 @@ V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
 V0_32_0 = replace(
     V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
-    speculation=schedule.speculation_drops, junction_ends=blocks.junction_only,
+    speculation=schedule.speculation_drops, drafter_group=schedule.knows_mtp_group, junction_ends=blocks.junction_only,
     uncounted=schedule.count_extra, publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
     async_scheduling=start.async_scheduling_drafts, starts_async=start.starts_async_drafts,
     goes_on=schedule.stops, passes_over=schedule.waits, before_image=schedule.before_image_ahead,
@@ -154,7 +155,7 @@ V0_31_0 = replace(
 
 V0_30_0 = replace(
     V0_31_0, name="vllm@0.30.0", build="2026-09-22", source="vLLM 0.30.0 (PyPI)",
-    prefill_cap=schedule.prefill_cap_always, next_waiting=schedule.next_skipped,
+    prefill_cap=schedule.prefill_cap_always, next_waiting=schedule.next_skipped, drafter_group=schedule.knows_no_group,
     reserves_inside=states.reserve_every, keeps_inside=states.keep_end,
     state_tail=states.state_tail_own, states_needed=states.states_needed_set,
     reserve_drafts=offload.reserve_no_step, chunk_order=offload.order_by_idleness, touches=offload.touch_window,

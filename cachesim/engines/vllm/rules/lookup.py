@@ -137,8 +137,20 @@ def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     return found._replace(tables=_truncated(found.tables, full, found.n))
 
 
-def reconcile_untruncated(ask: PromptQuery, look: GroupLookup) -> CacheHit:
-    """Return the prefix that all groups have, with all blocks that the groups found."""
+def _known(now: int, found: int, block: int) -> int:
+    """Return the tokens of a prefix that full attention has: no more than its lookup found."""
+    return min(now, found)
+
+
+def _whole_blocks(now: int, found: int, block: int) -> int:
+    """Return the tokens of a prefix in whole blocks of full attention, whatever its lookup found."""
+    return now // block * block
+
+
+def reconcile_untruncated(ask: PromptQuery, look: GroupLookup,
+                          again: Callable[[int, int, int], int] = _known) -> CacheHit:
+    """Return the prefix that all groups have, with all blocks that the groups found. ``again``: tokens that full
+    attention leaves of a prefix after its only lookup."""
     kinds = ask.attention_groups
     hit = ask.max_cache_hit_length
     longest = 0
@@ -149,7 +161,7 @@ def reconcile_untruncated(ask: PromptQuery, look: GroupLookup) -> CacheHit:
         now = hit
         for i, kind in enumerate(kinds):
             if kind.is_full_attention and i in lengths:
-                now = min(now, lengths[i])
+                now = again(now, lengths[i], kind.block_size)
                 continue
             drop = kind.use_eagle and i not in verified
             far = now
@@ -185,7 +197,11 @@ def _truncated(tables: Mapping[int, list[int]], kinds: Sequence[SpecGroup], hit:
 def reconcile_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have, like `VL-LOOKUP-RECONCILE`. Of groups with full attention and blocks of
     different sizes, only the first kind gives up its blocks behind the prefix; the others stay in the request."""
-    found = reconcile_untruncated(ask, look)
+    return _first_truncated(ask, reconcile_untruncated(ask, look))
+
+
+def _first_truncated(ask: PromptQuery, found: CacheHit) -> CacheHit:
+    """Return what was found without the blocks of the first kind behind the prefix, if it is full attention."""
     first = [kind for kind in ask.attention_groups[:1] if kind.is_full_attention]
     return found._replace(tables=_truncated(found.tables, first, found.n))
 
@@ -194,9 +210,11 @@ def reconcile_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.25.1", spec="V-LOOK-3"))
 def reconcile_with_states(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have, like `VL-LOOKUP-RECONCILE.ONE`. States of a group with the drop are also
-    looked up one block further, although none is dropped, so that the prefix may grow again."""
+    looked up one block further, although none is dropped, so that the prefix may grow again, beyond the blocks that
+    full attention has found."""
     kinds = [kind._replace(is_mamba=False) for kind in ask.attention_groups]
-    return reconcile_one(ask._replace(attention_groups=kinds), look)
+    found = reconcile_untruncated(ask._replace(attention_groups=kinds), look, _whole_blocks)
+    return _first_truncated(ask, found)
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,

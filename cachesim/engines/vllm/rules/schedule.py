@@ -7,7 +7,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
-from cachesim.engines.vllm.rules.sources import config, file, scheduler, utils
+from cachesim.engines.vllm.rules.sources import config, file, planning, scheduler, utils
 from cachesim.engines.vllm.rules.start import ALIGN
 
 EAGLE = ("eagle", "eagle3", "mtp")
@@ -67,6 +67,27 @@ def speculation_drops(ask: Drafter) -> Speculation:
     """Return the speculation of a drafter: with the EAGLE family the last block found is evaluated again, and hashes
     cover no later token."""
     return speculation(ask._replace(disable_lookahead_block_hashes=True))
+
+
+@rule("VL-SPEC-GROUP", Role.SETUP, planning("get_global_kv_cache_groups"))
+def knows_drafter_group(method: str) -> bool:
+    """True if the group with the layers of a drafter of the EAGLE family is known, so that no other group evaluates its
+    last block again."""
+    return True
+
+
+@rule("VL-SPEC-GROUP.MTP", Role.SETUP, utils("_uses_trailing_mtp_layers", "0.32.0"))
+def knows_mtp_group(method: str) -> bool:
+    """True if the group with the layers of a drafter is known: that of the model's own drafter (MTP). Beside another
+    drafter all groups evaluate their last block again."""
+    return method == "mtp"
+
+
+@rule("VL-SPEC-GROUP.NONE", Role.SETUP, utils("_annotate_eagle_groups", "0.30.0"), until="#55390")
+def knows_no_group(method: str) -> bool:
+    """True if the group with the layers of a drafter is known: that of DeepSeek V4 alone, which is not asked here.
+    Beside any drafter all groups evaluate their last block again, also those of states, which have none to spare."""
+    return False
 
 
 @rule("VL-SIZE-SCHEDULER-BLOCK", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-2"))

@@ -16,7 +16,7 @@ from cachesim.engines.vllm.kv_cache_planning import (
 )
 from cachesim.engines.vllm.layer_groups import LayerGroups
 from cachesim.engines.vllm.page_sizes import LayerBlocks
-from cachesim.engines.vllm.profiles import V0_31_0, V0_33_0
+from cachesim.engines.vllm.profiles import PROFILES, V0_31_0, V0_33_0
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Speculation
 from cachesim.engines.vllm.start_options import resolved
@@ -98,6 +98,20 @@ def test_a_model_has_these_groups_and_sizes(model, flags, groups, kinds, wanted)
 
 
 SHORT = {"block_size": 4, "max_num_batched_tokens": 16, "async_scheduling": False}
+
+
+@pytest.mark.parametrize(("release", "method", "known", "dropping"), [
+    ("0.33.0", "eagle", [T, F], [T, F]), ("0.32.0", "mtp", [T, F], [T, F]), ("0.32.0", "eagle", [F, F], [T, T]),
+    ("0.30.0", "mtp", [F, F], [T, T]), ("0.24.0", "eagle3", [F, F], [T, T]),
+])  # fmt: skip
+def test_all_groups_evaluate_their_last_block_again_where_that_of_the_drafter_is_not_known(
+    release, method, known, dropping,
+):
+    flags = {"speculative_method": method, "num_speculative_tokens": 1}
+    flags |= {"disable_lookahead_block_hashes": True} if release == "0.33.0" else {"enable_prefix_caching": True}
+    groups = config("GA", PROFILES[f"vllm@{release}"], **flags).kv_cache_groups
+    assert [group.is_eagle_group for group in groups] == known
+    assert [group.use_eagle for group in groups] == dropping
 
 
 @pytest.mark.parametrize(("model", "blocks", "drafts", "tokens"), [

@@ -145,7 +145,7 @@ def looked_up(rule, ask, *answers):
     asked, left = [], iter(answers)
 
     def look(kind, most, drop):
-        asked.append((ask.attention_groups.index(kind), most, drop))
+        asked.append(([one.group_ids for one in ask.attention_groups].index(kind.group_ids), most, drop))
         n = next(left)
         return GroupMatch(n, [numbered(group, n, kind) for group in kind.group_ids])
 
@@ -185,3 +185,13 @@ def test_groups_shorten_the_prefix_in_turn_until_all_have_it(kinds, unit, answer
     assert hit.longest == max(answers)
     assert hit.tables == {group: numbered(group, n if kind.is_full_attention else lengths[at], kind)
                           for at, kind in enumerate(kinds) for group in kind.group_ids}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kinds", "answers", "n", "rows", "asked"), [
+    ([FULL, STATE], [20, 24], 24, 20, [(0, 41, T), (1, 28, T)]),
+    ([FULL, WINDOW, STATE], [20, 20, 24, 24, 24], 24, 20, [(0, 41, T), (1, 24, T), (2, 28, T), (1, 24, F), (2, 24, F)]),
+])  # fmt: skip
+def test_until_0_25_1_states_make_the_prefix_longer_than_the_rows(kinds, answers, n, rows, asked):
+    dropping = [kind._replace(use_eagle=T) for kind in kinds]
+    hit, questions = looked_up(lookup.reconcile_with_states, PromptQuery(39, 41, 0, dropping), *answers)
+    assert (hit.n, hit.lengths[0], hit.tables[0], questions) == (n, rows, numbered(0, rows, FULL), asked)

@@ -13,7 +13,7 @@ from cachesim.scenarios.load import load
 CHANGES = [
     ("vllm-33270-no-drop-with-lookahead-hashes", 1, "0.33.0", "speculation", 36, 40),
     ("vllm-53505-acceptance-at-a-boundary-hybrid", 1, "0.33.0", "publish_again", 12, 16),
-    ("vllm-53945-state-where-eagle-resumes-hybrid", 1, "0.31.0", "state_tail", 24, 46),
+    ("vllm-43650-state-behind-the-rows-hybrid", 1, "0.26.0", "reconcile", 24, 20),
     ("vllm-lookahead-without-hash-window", 0, "0.33.0", "speculation", 0, 0),
 ]
 

@@ -19,8 +19,10 @@ from cachesim.engines.vllm.rules.schedule import (
     ChunkSplit,
     Drafter,
     DraftPadding,
+    OutputInFlight,
     PaddedRequest,
     Speculation,
+    StaleOutput,
     WaitingQueue,
 )
 from cachesim.engines.vllm.rules.sources import file
@@ -292,6 +294,21 @@ def test_chunks_of_requests_with_states(change, whole, in_block, alone):
     found = schedule.split_states(ask), schedule.split_in_block(ask), schedule.split_alone(ask)
     assert [one.value for one in found] == [whole, in_block, alone]
     assert found[0].because["end"] == ask.start + whole
+
+
+@pytest.mark.parametrize(("change", "tokens"), [
+    ({"junction": 16}, 16), ({"junction": 19}, 16), ({"junction": 8}, 8), ({"junction": 7}, 32), ({"junction": 32}, 32),
+    ({"junction": 16, "is_running": T}, 32), ({"start": 8, "junction": 24}, 16),
+])  # fmt: skip
+def test_until_0_25_1_only_the_first_chunk_ends_where_prompts_parted(change, tokens):
+    assert schedule.split_first(CHUNK._replace(end=40, **change)).value == tokens
+
+
+def test_until_0_26_0_a_preempted_request_keeps_places_and_a_reset_one_drops_as_many_results():
+    asked = OutputInFlight(num_in_flight_tokens=5, num_output_placeholders=2, num_discarded_outputs=1, is_reset=F)
+    assert schedule.stale_by_places(asked) == StaleOutput(0, 2, 1)
+    assert schedule.stale_by_places(asked._replace(is_reset=T)) == StaleOutput(0, 0, 2)
+    assert schedule.stale_by_tokens(asked) == StaleOutput(5, 0, 0)
 
 
 def test_a_rule_names_its_file_its_release_and_its_number_in_the_specification():

@@ -84,6 +84,11 @@ def test_chunks_that_keep_a_state_inside(end, interval, last, prompt):
     assert found == [last, prompt, T]
 
 
+def test_until_0_25_1_states_of_as_many_tokens_as_drafts_stay():
+    assert [states.settled_without_drafts(settled, drafts=3) for settled in (10, 3, 2)] == [7, 0, 0]
+    assert states.settled_states(10, drafts=3) == 10
+
+
 def test_columns_and_exports_of_the_worker():
     assert [states.start_column(computed, 8, 4) for computed in (8, 9, 16)] == [0, 1, 1]
     assert [states.start_column_smallest(computed, 8, 4) for computed in (4, 5, 8, 9)] == [0, 1, 1, 2]

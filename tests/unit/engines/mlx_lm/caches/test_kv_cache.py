@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, ConcatenateKVCache, KVCache
+from cachesim.engines.mlx_lm.caches import AT_0_30_2, AT_0_32_2, ConcatenateKVCache, KVCache
 from tests.unit.engines.mlx_lm.rows import both, feed, filled, ids, numbers, told
 
 
@@ -96,6 +96,16 @@ def test_masks_of_a_cache_that_holds_two():
     assert cache.make_mask(2, return_array=True, window_size=None).tolist() == expected
     narrow = [[False, True, True, False], [False, False, True, True]]
     assert cache.make_mask(2, return_array=False, window_size=2).tolist() == narrow
+
+
+@pytest.mark.parametrize(("queries", "as_array", "mask"), [
+    (1, False, None), (1, True, None), (2, False, "causal"),
+    (2, True, [[False, True, True, False], [False, False, True, True]]),
+])  # fmt: skip
+def test_in_0_30_2_only_a_mask_of_several_queries_that_is_an_array_has_the_window(queries, as_array, mask):
+    cache = filled(KVCache(rules=AT_0_30_2), 1, 2)
+    made = cache.make_mask(queries, return_array=as_array, window_size=2)
+    assert (made.tolist() if isinstance(made, np.ndarray) else made) == mask
 
 
 def test_the_saved_form_of_a_cache_without_room_restores_all_columns():
