@@ -83,8 +83,13 @@ def _table(table: Table) -> str:
 
 
 def _row(tag: str, cells: Iterable[str], ends: list[str], style: str = "") -> str:
-    each = "".join(f"<{tag}{end}>{cell}</{tag}>" for cell, end in zip(cells, ends, strict=True))
+    each = "".join(_placed(tag if cell else "td", end, cell) for cell, end in zip(cells, ends, strict=True))
     return f"<tr{_kinds(style)}>{each}</tr>"
+
+
+def _placed(tag: str, end: str, cell: str) -> str:
+    """Return a cell as an element."""
+    return f"<{tag}{end}>{cell}</{tag}>"
 
 
 def _kinds(*styles: str) -> str:

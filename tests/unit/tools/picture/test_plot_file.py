@@ -53,6 +53,7 @@ def test_a_page_has_the_drawing_in_two_widths_and_the_report(capsys, tmp_path):
     assert main([*COMMANDS["memory"].split(), "--plot", str(file)]) == 0
     page = file.read_text("utf-8")
     assert page.count("given: 16.0 GiB") == 2 and "a checkpoint: 75.376 MiB" in page
+    assert "<h1>14.4 GiB at most" in page
     assert 'class="cs wide"' in page and 'class="cs narrow"' in page
     assert "http" not in page.replace("http://www.w3.org", "")
 
