@@ -194,7 +194,8 @@ $(PEERS_VLLM)/.made: pyproject.toml
 	@touch $@
 
 # SGLang's tree, requests, scheduler and states need no torch: tests/peers/sglang_source.py replaces it.
-peers-sglang: $(PEERS_SGLANG)/.made
+# Exported tests need the torch of the environment of vLLM.
+peers-sglang: $(PEERS_SGLANG)/.made $(PEERS_VLLM)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --compressed --ops $(OPS) --seed $(SEED)
@@ -215,6 +216,7 @@ peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/0.5.9 --release 0.5.9
 	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.23 $(PEERS_SGLANG)/lib/python*/site-packages
 	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.20 $(PEERS_SGLANG)/0.5.20
+	$(PEERS_VLLM)/bin/python -m tests.peers.sglang_exported $(PEERS_SGLANG)/lib/python*/site-packages
 
 $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_SGLANG)

@@ -175,13 +175,15 @@ def bodies_as_sent(profile: str) -> ChatBodies:
 
 
 class ClassRequest(NamedTuple):
-    """A request to the classes of a released package. ``reused``: prompt tokens that it must reuse; ``is_together``: it
-    is sent with the one before."""
+    """A request to the classes of a released package."""
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
-    reused: int
-    is_together: bool
+    reused: int             # prompt tokens that it must reuse
+    is_together: bool       # sent without waiting for the request before
+    after: int = 0          # server-loop iterations between the request before and this one, if they are sent together
+    cache_salt: str = ""    # prefixes are shared only with requests of the same salt
+    cancel_after: int = 0   # generated tokens after which the client disconnects, 0 = it stays
 
 
 class ClassCase(NamedTuple):
@@ -199,10 +201,13 @@ class ClassCase(NamedTuple):
 class ClassTest(NamedTuple):
     """Tests on the classes of a released package, which run on a CPU without a model. ``options``: those under which
     they drive the classes, whatever the case; ``write``: returns the program of a case for pytest, or raises
-    BadInput."""
+    BadInput; ``takes``: fields of ``ClassRequest`` that a program can send besides prompt and answer;
+    ``follows_contents``: a program fails if a request reads what another text left, or if the server ends."""
 
     options: Mapping[str, Option]
     write: Callable[[ClassCase], str]
+    takes: AbstractSet[str] = frozenset()
+    follows_contents: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
     bodies_of,
     capacity_of,
+    class_test_of,
     classes_of,
     command_of,
     layers_of,
@@ -75,7 +76,7 @@ ENGINE = Engine(
     memory=memory_of(PACKAGE), capacity=capacity_of(PACKAGE), command=command_of(PACKAGE),
     derived=_derived,
     check_start=_check_start,
-    chat_bodies=bodies_of(PACKAGE),
+    chat_bodies=bodies_of(PACKAGE), class_test=class_test_of(PACKAGE),
     words=r"\bradix\b|#(cached|new)-(token|seq)|\bhicache\b|token_to_kv_pool|\bretract|kv cache pool is full|"
           r"\bprefill batch\b|mem_fraction_static|\bmamba usage\b|\bswa token usage\b",
 )  # fmt: skip

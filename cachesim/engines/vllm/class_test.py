@@ -12,6 +12,7 @@ from typing import Any
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import python_literal, python_name, python_quoted
 from cachesim.engines.contract import ClassCase, ClassRequest, ClassTest
+from cachesim.engines.shared.class_program import filled, token_list
 from cachesim.engines.shared.engine_face import layers_of
 from cachesim.engines.vllm.flags import Options, options
 from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec
@@ -147,10 +148,7 @@ def test_program(case: ClassCase) -> str:
         "GROUPS": python_literal([_group(group) for group in config.kv_cache_groups]),
         "REQUESTS": "\n".join(map(_request, case.requests)), "TITLE": python_quoted(case.title),
     }  # fmt: skip
-    text = PROGRAM
-    for placeholder, value in values.items():
-        text = text.replace(f"@{placeholder}@", value)
-    return text
+    return filled(PROGRAM, values)
 
 
 def _check(opts: Options, config: KVCacheConfig) -> None:
@@ -185,19 +183,7 @@ def _group(group: KVCacheGroupSpec) -> tuple[str, int, int]:
 def _request(request: ClassRequest) -> str:
     """Return a request as a row of the program."""
     answer = python_literal(list(request.answer))
-    return f"    ({_tokens(request.prompt)}, {answer}, {request.is_together}, {request.reused}),"
-
-
-def _tokens(tokens: tuple[int, ...]) -> str:
-    """Return tokens as a sum of ranges and lists, where ranges are shorter."""
-    parts: list[str] = []
-    start = 0
-    for i in range(1, len(tokens) + 1):
-        if i < len(tokens) and tokens[i] == tokens[i - 1] + 1:
-            continue
-        parts.append(f"*range({tokens[start]}, {tokens[i - 1] + 1})" if i - start > 1 else str(tokens[start]))
-        start = i
-    return f"[{', '.join(parts)}]"
+    return f"    ({token_list(request.prompt)}, {answer}, {request.is_together}, {request.reused}),"
 
 
 CLASS_TEST = ClassTest({"async_scheduling": False}, test_program)

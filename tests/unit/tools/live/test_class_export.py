@@ -21,7 +21,7 @@ def export(text, capsys):
 def requests_of(program):
     """The requests of a program as it states them."""
     (rows,) = [node.value for node in ast.parse(program).body
-               if isinstance(node, ast.Assign) and node.targets[0].id == "REQUESTS"]  # fmt: skip
+               if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "REQUESTS"]  # fmt: skip
     return eval(compile(ast.Expression(rows), "program", "eval"))
 
 
@@ -47,7 +47,33 @@ def test_a_program_has_the_retention_interval_of_its_case(given, said, capsys):
     assert code == 0 and f"RETENTION = {said} " in program
 
 
+def test_a_program_for_sglang_states_how_its_requests_are_sent(capsys):
+    case = "'A15>a20{cancel_after=10}/A.a[:2].q3{together after=2 cache_salt=x}' --model GA --set page_size=4"
+    code, program, _ = export(f"{case} --to pytest -p sglang@0.5.23", capsys)
+    found = requests_of(program)
+    assert code == 0 and [row[2:] for row in found] == [
+        ({"cancel_after": 10}, 0), ({"after": 2, "cache_salt": "x"}, 0)]  # fmt: skip
+    assert [len(row[0]) for row in found] == [15, 20] and [len(row[1]) for row in found] == [20, 1]
+    assert "'page_size': 4," in program and "PARTS = ('FULL', 'MAMBA') " in program
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("sglang-two-prompts-cut-in-one-step", "request 0 (from 0): its answer differs"),
+    ("sglang-stripped-after-retraction", "request 1 (from 0): the server ends"),
+])  # fmt: skip
+def test_an_issue_about_a_fault_has_the_test_that_the_repaired_rules_pass(name, said, capsys):
+    code, text, _ = export(f"{name} --to issue -p sglang@0.5.23", capsys)
+    assert code == 0 and said in text
+    assert "#### Test: fails on sglang@0.5.23, passes with sglang@0.5.23-repaired" in text
+    assert "with those of sglang@0.5.23-repaired." in text
+
+
 @pytest.mark.parametrize("case", [
+    "sglang-two-prompts-cut-in-one-step --to pytest -p sglang@0.5.23",                # is answered wrongly
+    "sglang-drafts-in-flight-share-a-slot --to issue -p sglang@0.5.23",               # no rule set repairs it
+    "A40>a8{cancel_after=2}/A --to pytest -p sglang@0.5.23 --model A",
+    "A40>a8/A --to pytest -p sglang@0.5.23 --model A --speculative-algorithm NGRAM",
+    "vllm-checkpoint-column-hybrid --to issue -p vllm@0.33.0",                       # its test follows no contents
     "A40>a8/A.a.B20 --to issue -p vllm --model A",                                    # loses nothing
     "A40>a8/A.a.B20{lora=a} --to pytest -p vllm --model A",
     "A40/A --to pytest -p vllm --model A --set num_cpu_chunks=8",
