@@ -78,7 +78,7 @@ def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, p
     ("b999999999", f"{NEWEST} of {build_of(NEWEST)}, the newest recorded: b999999999 itself was not compared"),
     ("2999-01-01", "the newest recorded: 2999-01-01 itself was not compared"),
     ("b10700", "b10700 -> llama_cpp@b10587 (in force b10587+)"),
-    ("b8180", "b8180 -> llama_cpp@b8152 with #19924"),
+    ("b8180", "b8180 -> llama_cpp@b8152 with #19928, #19924"),
 ])  # fmt: skip
 def test_what_is_not_known_is_said(text, words):
     assert words in resolve_name(text).note

@@ -81,10 +81,10 @@ B6740 = replace(
     source="ggml-org/llama.cpp 4b2dae383 (2025-10-12), rules between #16391 (b6723) and #16560 (b6756); read only",
     shift_when=context_shift.shift_generating,         # BUSY since #16818 only
     pc_update=pc.evict_fixed_tokens,         # until #16560
-    kv_mrope=seq_rm_and_state.mrope_moves,   # as in b6170; ENDS is in d8b860a21
+    kv_mrope=seq_rm_and_state.mrope_moves,   # until #16825
     adapters=adapter_tables.OF_B6740,        # until #16818
     end=old.end_untold,                      # until #16812
     ctx_pad=32,                              # until #16812
     window_pad=32,                           # until #16812
-    ended={"ctx_pad": "#16812", "window_pad": "#16812", "shift_when": "#16818", "kv_mrope": ""},
+    ended={"ctx_pad": "#16812", "window_pad": "#16812", "shift_when": "#16818", "kv_mrope": "#16825"},
 )

@@ -57,12 +57,12 @@ B9231 = replace(
     rs_split=seq_rm_and_state.split_equally,   # until #23269; read in b9093 and b9294, not in this build
     kv_state=seq_rm_and_state.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
-    no_cells_line="failed to find available cells in kv cache",    # seen on the real b9294; b9538 has the number
+    no_cells_line="failed to find available cells in kv cache",    # until #23981; seen on the real b9294
     mtp_row_bits=0,                          # until #23646; seen on the real b9294, and no more on b9538
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
     ended={"min_step": "#22929", "mtp_row_bits": "#23646", "defaults": "#23269", "silent.user_pos": "#22929",
-           "silent.ckpt_search": "#22929"},
+           "silent.ckpt_search": "#22929", "no_cells_line": "#23981"},
     inferred=(*NOT_RUN, "rs_split"),
 )
 
@@ -224,7 +224,7 @@ B6685 = replace(
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     reuse_start=context_shift.reuse_off,     # until #18263
-    kv_mrope=seq_rm_and_state.mrope_moves,             # read in b6170; ENDS is in d8b860a21
+    kv_mrope=seq_rm_and_state.mrope_moves,             # until #16825
     kv_read=seq_rm_and_state.read_together,            # until #17982
     file_torn=slot_file.torn_stays,                    # until #18801
     spec_batch=speculative.batch_is_own,               # until #17808

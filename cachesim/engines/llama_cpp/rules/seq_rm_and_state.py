@@ -258,7 +258,8 @@ def shared_stays() -> Decision:
 
 
 @rule("LC-KV-MROPE.FIXED", Role.MEMORY,
-      llama_cpp(KV_CACHE, 'llama_kv_cache::get_can_shift "n_pos_per_embd"', "3f545be", pull=19928), since="#19928")
+      llama_cpp(KV_CACHE, 'llama_kv_cache::get_can_shift "n_pos_per_embd"', "3f545be", pull=19928),
+      since="#19928 (b8165)")
 def mrope_fixed() -> Decision:
     """Return "fixed": 2-D positions cannot be moved. The server switches context shifts and moved blocks off."""
     return Decision("fixed", {})
@@ -267,7 +268,7 @@ def mrope_fixed() -> Decision:
 # [Gone in llama_cpp@b8260]
 @rule("LC-KV-MROPE.ENDS", Role.MEMORY,
       llama_cpp(KV_CACHE, 'llama_kv_cache::seq_add "n_pos_per_embd() == 1"', "d7d826b3c", pull=19928,
-                note="seen on the real b7376, b7964 and b8156"))
+                note="seen on the real b7376, b7964 and b8156"), since="#16825 (b6878)", until="#19928 (b8165)")
 def mrope_ends() -> Decision:
     """Return "ends": the server takes 2-D positions for movable, and moving one ends the process."""
     return Decision("ends", {})
@@ -275,7 +276,8 @@ def mrope_ends() -> Decision:
 
 # [Gone in llama_cpp@b6914]
 @rule("LC-KV-MROPE.MOVES", Role.MEMORY,
-      llama_cpp(KV_CACHE, "llama_kv_cache_unified::seq_add, get_can_shift", "d32e03f44", note="read in b6170, not run"))
+      llama_cpp(KV_CACHE, "llama_kv_cache_unified::seq_add, get_can_shift", "d32e03f44", note="read in b6170, not run"),
+      until="#16825 (b6878)")
 def mrope_moves() -> Decision:
     """Return "moves": 2-D positions are moved like others, all dimensions alike."""
     return Decision("moves", {})

@@ -223,21 +223,29 @@ def _keys(model: GgufModel) -> dict[str, Any]:
 
 
 EACH_LAYER = 11063          # first build known to read a window per layer of gemma3; b10809 does not
+ANY_PERIOD = 8238           # first build that reads the period of gemma3's windows (#19802); it was PERIOD
+PERIOD = 6
 
 
 def check_build(file: Path, commit: str) -> None:
     """Raise BadInput if a build is known to load another model from a file written here: non-periodic windows of gemma3
-    are written per layer, which builds before b11063 ignore in favour of a period of 6. Files and builds with other
-    names are accepted.
-    Source: llama.cpp src/models/gemma3.cpp load_arch_hparams (b10809, b11063)."""
+    are written per layer, which builds before b11063 ignore in favour of a period of 6, and builds before b8238 assume
+    that period for every file. Files and builds with other names are accepted.
+    Source: llama.cpp src/models/gemma3.cpp load_arch_hparams (b10809, b11063), src/llama-model.cpp (b8156)."""
     number = re.fullmatch(r"b(\d+)", commit)
     try:
         model = find_model(file.stem.removeprefix("tiny-"))
     except BadInput:
         return
+    if model.arch != "gemma3" or number is None:
+        return
+    cause = f"{commit} reads the windows of {quoted(model.spec.notation)} as another model's"
+    windows = [layer.window > 0 for layer in model.spec.layers]
+    if int(number[1]) < ANY_PERIOD and windows != [place % PERIOD > 0 for place in range(1, len(windows) + 1)]:
+        hint = f"use 'W8 W8 W8 W8 W8 A', or a build from b{ANY_PERIOD} on"
+        raise BadInput(cause, file=str(file), hint=hint)
     layers = special(model.arch, model.spec).get("attention.sliding_window_pattern")
-    if model.arch == "gemma3" and number and int(number[1]) < EACH_LAYER and isinstance(layers, list):
-        cause = f"{commit} reads the windows of {quoted(model.spec.notation)} as another model's"
+    if int(number[1]) < EACH_LAYER and isinstance(layers, list):
         hint = f"use periodic windows, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on"
         raise BadInput(cause, file=str(file), hint=hint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Mapping, NamedTuple
 
@@ -9,6 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
+from cachesim.tools.live.llama_server.gguf_models import ANY_PERIOD
 from cachesim.tools.live.llama_server.real.real_server import ENGINE
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation_for, draw_server
 
@@ -20,6 +22,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "W8 D4.8.3": ("W8 D4.8.3",),
 }  # fmt: skip
 """Drawn layers -> models with such a memory that llama.cpp supports."""
+BEFORE_PERIODS = {"W8 A": "W8 W8 W8 W8 W8 A", "W32 A": "W32 W32 W32 W32 W32 A"}
+"""Model -> one with layers of the same kinds, which builds before ``ANY_PERIOD`` load."""
 DRAFTERS, MTP = ("A", "A", "S"), ("GGGA+M", "GA+M")
 SPREAD = 1 << 20               # conversation c of option set n of seed s is the integer (s * SPREAD + n) * SPREAD + c
 
@@ -39,10 +43,14 @@ class OptionSet(NamedTuple):
         return replace(drawn, model=self.model, server=self.server)
 
     def on_build(self, build: str) -> OptionSet:
-        """Return the option set without the options that the server of a build does not have."""
+        """Return the option set without the options that the server of a build does not have, and with a model that it
+        loads."""
         absent = absent_options(build)
         server = {name: value for name, value in self.server.items() if name not in absent}
-        return self._replace(server=server)
+        number = re.fullmatch(r"b(\d+)", build)
+        is_old = number is not None and int(number[1]) < ANY_PERIOD
+        model = BEFORE_PERIODS.get(self.model, self.model) if is_old else self.model
+        return self._replace(server=server, model=model)
 
 
 def absent_options(build: str) -> frozenset[str]:
@@ -90,4 +98,4 @@ def _drafting(rng: Rng, model: str, server: dict[str, Any]) -> tuple[str, dict[s
 
 def drawn_models() -> list[str]:
     """Return every model that is started, or drafts."""
-    return sorted({*DRAFTERS, *MTP, *(one for several in ALSO.values() for one in several)})
+    return sorted({*DRAFTERS, *MTP, *BEFORE_PERIODS.values(), *(one for several in ALSO.values() for one in several)})

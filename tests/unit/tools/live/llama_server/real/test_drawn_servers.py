@@ -41,6 +41,12 @@ def test_a_build_is_started_without_the_options_that_it_lacks():
     assert any("checkpoint_min_step" in one.on_build("b8352").server for one in drawn())      # as -cpent
 
 
+def test_a_build_before_any_period_of_windows_gets_a_model_of_five_windows():
+    windows = [one for one in drawn() if one.model == "W8 A"]
+    assert windows and {one.on_build("b8156").model for one in windows} == {"W8 W8 W8 W8 W8 A"}
+    assert all(one.on_build("b8352").model == one.model for one in drawn())
+
+
 def test_a_server_that_drafts_has_a_drafter_that_llama_cpp_knows():
     kinds = set()
     for one in drawn():
