@@ -57,7 +57,7 @@ JUDGED_TOKENS = Limit("judged", 2**22, "tokens", "length of all restore points o
 SLOTS = Limit("slots", 256, "slots", "slots of a server whose source sets no maximum", MACHINE)
 SPINNING = Limit("spinning", 10_000, "rounds", "rounds without progress while a later request waits", MACHINE)
 ORDERS = Limit("orders", 600, "orders", "orders tried for requests recorded together", TIME)
-ORDER_WORK = Limit("order-work", 500_000, "tokens", "work budget for these orders", TIME)
+ORDER_WORK = Limit("order-work", 30_000, "tokens", "work budget for the orders of a recording", TIME)
 PROMPT_TOKENS = Limit("prompt tokens", 32_000_000, "tokens", "all prompts of a scenario, reused or not", MACHINE)
 WORKLOAD_TOKENS = Limit("workload", 48_000_000, "tokens", "all requests of a server", MACHINE, is_raisable=True)
 WORD_LENGTH = Limit("word length", 1_000_000, "tokens", "length of a word in a scenario", MACHINE)

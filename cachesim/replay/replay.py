@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.limits import ORDER_WORK
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
@@ -39,6 +40,10 @@ LEVELLED = frozenset({"warn", "error"})
 """Kinds of events that are known by the level of their line."""
 
 LENGTH_UNKNOWN = "it depends on the length of a rejected draft, which the recording does not contain"
+
+ORDERS_LEFT = "{} orders of its requests were tried, not all (--limit order-work=N, --limit orders=N)"
+
+OF_EXACT = 3                 # units of work that a token or round with arithmetic counts
 
 DRAFTS_UNKNOWN = "its drafts are not in the recording, which has no log"
 
@@ -156,20 +161,21 @@ class TraceReplay:
         longer = _with_longer_drafts(step)
         before = self.server.fork() if longer else self.server
         places = self.supposed.places.get(step.number, ())
-        result = self._send(self.server, step, theirs, on_answer, places)
+        result = self._send(out, self.server, step, theirs, on_answer, places)
         out.places[step.number] = result.places
-        out.work += sum(place.work for place in result.places) - sum(place.work for place in places)
         self.server, undecided = result.server, out.steps_undecided
         verdicts: list[tuple[bool | None, bool]] = [one for one in result.answers_checked if one is not None]
         ours, wrong = self._records(self.server, first), self._fields(step, result)
 
         def depends_on_length() -> int | None:
-            others = (self._send(before.fork(), other, theirs, lambda *_: None) for other in longer)
+            others = [self._send(out, before.fork(), other, theirs, lambda *_: None) for other in longer]
+            if any(other.gave_up_after is not None for other in others):
+                return 0
             apart = [difference(self._records(other.server, first), ours) for other in others
                      if step.died or not _has_died(other)]  # fmt: skip
             return min((one["event"] for one in apart if one is not None), default=None)
 
-        self._count(out, step, ours, wrong, result.untried, depends_on_length)
+        self._count(out, step, ours, wrong, result.gave_up_after, depends_on_length)
         if self.check is not None and out.steps_undecided == undecided:
             agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
             if self.left_at is not None and not agrees:
@@ -181,14 +187,18 @@ class TraceReplay:
                 out.broken.append(step.number)
 
     def _send(
-        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], on_answer: OnAnswer,
-        places: Sequence[SearchPlace] = (),
+        self, out: ReplayResult, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]],
+        on_answer: OnAnswer, places: Sequence[SearchPlace] = (),
     ) -> StepResult:
         """Send the members of a step to a server. ``places``: where the searches for their order stand."""
-        return send(server, step, theirs, self._records, on_answer,
-                    lambda result: self._fields(step, result) is None, self.folder,
-                    self.supposed.passed.get(step.number, 0),
-                    starts_of(self.rules.silent), places)  # fmt: skip
+        worth = OF_EXACT if self.mode == "exact" else 1
+        left = (ORDER_WORK.now - self.supposed.spent - out.work) // worth
+        result = send(server, step, theirs, self._records, on_answer,
+                      lambda result: self._fields(step, result) is None, self.folder,
+                      self.supposed.passed.get(step.number, 0),
+                      starts_of(self.rules.silent), places, left)  # fmt: skip
+        out.work += worth * (sum(place.work for place in result.places) - sum(place.work for place in places))
+        return result
 
     def _has_index_rows(self) -> bool:
         model = self.server.model
@@ -215,6 +225,7 @@ class TraceReplay:
         wrong = compare_action(step.response, answer)
         self._count(out, step, self._records(self.server, first), wrong)
         if out.steps_undecided == undecided:
+            out.verdicts[step.number] = True
             self.verdicts_agree += 1
 
     def _perform_action(self, step: TraceStep) -> dict[str, Any]:
@@ -229,11 +240,11 @@ class TraceReplay:
 
     def _count(
         self, out: ReplayResult, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
-        untried: int = 0, depends_on_length: Callable[[], int | None] = lambda: None,
+        gave_up_after: int | None = None, depends_on_length: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Compare the events of a step. ``wrong``: another difference found before; ``untried``: see ``StepResult``;
-        ``depends_on_length``: returns the place of our first event that would differ with longer drafts where the
-        recording has no length, None without such an event."""
+        """Compare the events of a step. ``wrong``: another difference found before; ``gave_up_after``: see
+        ``StepResult``; ``depends_on_length``: returns the place of our first event that would differ with longer
+        drafts where the recording has no length, None without such an event."""
         events = self.server.log.events if self.files else []
         out.unset |= {event.unset for event in events if isinstance(event, Compared)}
         ours = ours if self.trace.has_log else []
@@ -262,9 +273,14 @@ class TraceReplay:
         elif (place := depends_on_length()) is not None and (apart is None or apart["event"] >= place):
             self._leave(step)
             self._undecided(out, step, LENGTH_UNKNOWN)
-        elif out.first is None:
-            more = {"orders": f"{untried} tried, not all"} if untried else {}
-            out.first = {"step": step.number, **wrong, **more}
+        elif gave_up_after is not None:
+            self.left_at = step.number
+            self.open_slots = {ANY}
+            self._undecided(out, step, ORDERS_LEFT.format(gave_up_after))
+            out.unsearched = step.number if out.unsearched is None else out.unsearched
+        else:
+            out.differing.append(step.number)
+            out.first = out.first or {"step": step.number, **wrong}
 
     def _leave(self, step: TraceStep) -> None:
         """From this step on the memory may not be the recorded one: in the slots of its events, or in all."""

@@ -24,9 +24,11 @@ class ReplayResult:
     verdicts_agree: int | None = None                             # steps, without undecided steps
     why: str = ""                                                 # first undecided step, and the reason
     verdicts: dict[int, bool] = field(default_factory=dict)       # by step, whether it agrees with the recording
+    differing: list[int] = field(default_factory=list)            # steps that differ
+    unsearched: int | None = None                                 # first step of which not all orders were tried
     unset: set[tuple[int, int]] = field(default_factory=set)      # uninitialised numbers that decided something
     places: dict[int, Sequence[SearchPlace]] = field(default_factory=dict)    # by step, where its searches stand
-    work: int = 0                                                 # of these searches [rounds + evaluated tokens]
+    work: int = 0                                                 # of all searches [rounds + evaluated tokens]
 
     def leave_open(self, step: int, why: str) -> None:
         """Count a step that agrees as undecided."""
@@ -34,3 +36,15 @@ class ReplayResult:
         if self.verdicts_agree is not None and self.verdicts.get(step):
             self.verdicts_agree -= 1
         self.why = self.why or f"step {step}: {why}"
+
+    def leave_differences_open(self, why: str) -> None:
+        """Count the steps that differ, and the verdicts that differ after the first of them, as undecided."""
+        assert self.first is not None
+        begun = self.first["step"]
+        verdicts = [step for step, agrees in self.verdicts.items() if step > begun and not agrees]
+        self.steps_agree += len(self.differing)
+        for step in sorted({*self.differing, *verdicts}):
+            self.leave_open(step, why)
+            self.verdicts.pop(step, None)
+        self.broken = [step for step in self.broken if step < begun or step in self.verdicts]
+        self.first = None

@@ -53,15 +53,15 @@ class SearchPlace(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """Result of a step: the server, and the answers and results of slot actions by number of the member. ``untried``:
-    orders tried before the search was given up without agreement (0 = it was not). ``answers_checked``: results of
-    ``OnAnswer``, answer by answer. ``places``: where the searches for the order stand: without arrivals while all
-    slots are busy, then with them."""
+    """Result of a step: the server, and the answers and results of slot actions by number of the member.
+    ``gave_up_after``: orders tried before a limit ended the search without agreement (None = it did not).
+    ``answers_checked``: results of ``OnAnswer``, answer by answer. ``places``: where the searches for the order stand:
+    without arrivals while all slots are busy, then with them."""
 
     server: Server
     answers: Mapping[int, Answer]
     actions: Mapping[int, Mapping[str, Any]]
-    untried: int = 0
+    gave_up_after: int | None = None
     answers_checked: Sequence[Any] = ()
     places: Sequence[SearchPlace] = ()
 
@@ -91,42 +91,48 @@ class ChosenOption(NamedTuple):
 def send(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, on_answer: OnAnswer,
     fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0, starts: frozenset[str] = CHOICE,
-    places: Sequence[SearchPlace] = (),
+    places: Sequence[SearchPlace] = (), left: int | None = None,
 ) -> StepResult:
     """Send the members of a step to the server.
 
     ``records(server, start)`` returns our events since a position of the log; ``on_answer`` is called with each
     complete answer, in every attempt; ``folder`` is for saved slots; ``passed``: number of agreeing orders to skip;
     ``starts``: first events of a request, unless batches are recorded; ``places``: where the searches stand that have
-    passed these orders, () = they begin.
+    passed these orders, () = they begin; ``left``: work that the searches may do, None = the limit.
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
         return StepResult(server, {0: answer}, {}, answers_checked=[on_answer(server, 0, answer)])
     group = RecordedGroup(step, theirs, records, on_answer, folder, STARTS if step.rounds else starts)
     agreed = None
+    left = limits.ORDER_WORK.now if left is None else left
     seen, *unseen = places or [SearchPlace()]
     if not unseen:
-        agreed, seen = _search(server, group, fits, step.rounds, 0 if places else passed, seen)
+        before = seen.work
+        agreed, seen = _search(server, group, fits, step.rounds, 0 if places else passed, seen, left)
+        left -= seen.work - before
     if agreed is None and not step.rounds and server.tasks.arrival_is_unlogged:
         begun = unseen[0] if unseen else SearchPlace()
-        agreed, begun = _search(server, group, fits, True, 0 if unseen else passed, begun)
+        agreed, begun = _search(server, group, fits, True, 0 if unseen else passed, begun, left)
         unseen = [begun]
     if agreed is not None:
         return agreed.sent._replace(places=(seen, *unseen))
     last = ScheduleAttempt(server, group, seen.best, step.rounds)
     last.run(to_the_end=True)
-    return last.sent._replace(untried=seen.tried if seen.gave_up else 0, places=(seen, *unseen))
+    places = (seen, *unseen)
+    tried = sum(place.tried for place in places) if any(place.gave_up for place in places) else None
+    return last.sent._replace(gave_up_after=tried, places=places)
 
 
 def _search(
-    server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int, place: SearchPlace
+    server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int, place: SearchPlace, left: int
 ) -> tuple[ScheduleAttempt | None, SearchPlace]:
     """Return the next attempt that agrees with the log and whose answers fit (the log does not distinguish requests
     with equal prompts), after ``passed`` others, and where the search then stands. ``unseen``: a request may arrive
-    while all slots are busy; ``place``: where the search begins."""
+    while all slots are busy; ``place``: where the search begins; ``left``: work that it may do."""
+    most = place.work + left
     while place.way is not None:
-        if place.tried >= limits.ORDERS.now or place.work > limits.ORDER_WORK.now:
+        if place.tried >= limits.ORDERS.now or place.work > most:
             return None, place._replace(gave_up=True)
         trial = ScheduleAttempt(server.fork(), group, place.way, unseen)
         trial.run()

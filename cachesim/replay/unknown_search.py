@@ -18,15 +18,18 @@ from cachesim.replay.schedule_search import SearchPlace
 MOST = 48                     # suppositions tried until all steps agree
 OTHERS = 4                    # further suppositions about slot actions, for the verdicts
 LARGE = 1 << 40               # uninitialised number above every token count
+SUPPOSITIONS_LEFT = "{} suppositions about what the recording does not contain were tried, not all"
 
 
 class Supposition(NamedTuple):
     """``unset``: values of uninitialised numbers, 0 by default; ``passed``: by step, how many agreeing orders to
-    skip; ``places``: by step, where the searches stand that have passed them under the same numbers."""
+    skip; ``places``: by step, where the searches stand that have passed them under the same numbers; ``spent``: work of
+    the searches under earlier suppositions."""
 
     unset: Mapping[tuple[int, int], int] = MappingProxyType({})
     passed: Mapping[int, int] = MappingProxyType({})
     places: Mapping[int, Sequence[SearchPlace]] = MappingProxyType({})
+    spent: int = 0
 
 
 NOTHING = Supposition()
@@ -44,18 +47,18 @@ def settled(
     tried = 0
     work = 0
     while case is not None and tried < MOST and work <= ORDER_WORK.now:
-        found, tried = play(case), tried + 1
+        found, tried = play(case._replace(spent=work)), tried + 1
         work += found.work
         best = found if best is None or found.steps_agree > best.steps_agree else best
-        if found.first is None:
+        if found.first is None and found.unsearched is None:
             agreeing.append(found)
             case = _other_way(case, found, acting) if judged and len(agreeing) <= OTHERS else None
         else:
             case = _other_numbers(case, found) or _other_way(case, found, acting if agreeing else open_steps)
     assert best is not None
     if not agreeing:
-        if work > ORDER_WORK.now and best.first is not None:
-            best.first = {**best.first, "orders": f"of {tried} suppositions tried, not all"}
+        if case is not None and best.first is not None:
+            best.leave_differences_open(SUPPOSITIONS_LEFT.format(tried))
         return best
     first = agreeing[0]
     for step in first.verdicts:
@@ -86,7 +89,7 @@ def _logged(found: ReplayResult, name: str) -> dict[str, Any]:
 def _other_way(case: Supposition, found: ReplayResult, steps: list[int]) -> Supposition | None:
     """Return the supposition in which the last of these steps before the first difference takes another order, None if
     there was no such step. If the difference is in such a step, all its agreeing orders were tried."""
-    wrong = None if found.first is None else found.first["step"]
+    wrong = found.unsearched if found.first is None else found.first["step"]
     before = [step for step in steps if wrong is None or step < wrong]
     if not before:
         return None

@@ -85,8 +85,10 @@ def disagrees(file, outcome, alternative, mode):
         found = replay(trace, mode, checker(), rules, brief=True)
     finally:
         limits.ORDERS.now = limits.ORDERS.value
-    if found.first is not None:
-        return None if "orders" in found.first else (found.first["step"], DECISION)
+    if found.unsearched is not None:
+        return None
+    if found.first is not None or found.differing:
+        return (found.first or {"step": found.differing[0]})["step"], DECISION
     if mode == "none" or found.verdicts_agree in (None, found.steps) or not judged_alike(file):
         return None
     if trace.classes is not None:

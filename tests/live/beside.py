@@ -113,6 +113,7 @@ class Beside:
         run.files |= bool(step.file)
         agreed, undecided, right = found.steps_agree, found.steps_undecided, run.verdicts_agree
         found.first = None
+        found.work = 0
         racy = bool(raw.get("racy"))
         run.timed = run.timed or racy
         run.step(found, replace(step, events=ranked(step.events)) if run.timed else step)

@@ -176,14 +176,25 @@ def test_a_brief_replay_ends_at_the_first_verdict_that_differs():
     assert judged(True, None) == (1, {0: True, 1: False}, [], 2)
 
 
-def test_a_difference_of_requests_sent_together_says_how_many_orders_were_tried():
+def test_a_step_of_which_not_all_orders_were_tried_is_undecided():
     path = DATA / "ik_llama_parallel" / "llama-shortage-5049.json"
     data = json.loads(path.read_text())
     data["steps"][0]["events"].pop()
     limits.lift({"orders": 3})
-    first = replay(make_trace(path, data, profiles())).first
-    assert first["step"] == 0 and first["orders"].startswith("3 ")
-    assert "orders" not in replay(recorded((1, {"died": True}))).first
+    found = replay(make_trace(path, data, profiles()))
+    assert found.why.startswith("step 0: 3 orders") and (found.first, found.steps_agree) == (None, 6)
+
+
+def test_the_work_of_orders_is_limited_for_all_steps_of_a_recording_together():
+    path = DATA / "ik_llama_parallel" / "llama-shortage-5049.json"
+    data = json.loads(path.read_text())
+    groups = [step for step in data["steps"] if step["op"] == "parallel"]
+    for step in groups:
+        step["events"].append({"ev": "need_one", "n_past": 1})
+    limits.lift({"order-work": 1_000})
+    found = replay(make_trace(path, data, profiles()))
+    assert found.first is None and found.steps_undecided >= len(groups) > 1
+    assert 1_000 < found.work < 1_000 * len(groups)
 
 
 def test_a_restart_begins_with_an_empty_server_and_its_options():

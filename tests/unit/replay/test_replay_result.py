@@ -26,6 +26,14 @@ def test_the_verdict_of_an_open_step_counts_no_more_if_it_agreed(verdicts, agree
     assert (found.steps_agree, found.steps_undecided, found.verdicts_agree) == (2, 1, left)
 
 
+def test_differences_that_are_left_open_count_no_more_and_neither_do_later_verdicts_that_differ():
+    found = result(first={"step": 1}, differing=[1, 4], verdicts={0: False, 1: True, 2: True, 3: False, 4: False},
+                   verdicts_agree=2, broken=[0, 3, 4])  # fmt: skip
+    found.leave_differences_open("why")
+    assert (found.first, found.why, found.broken) == (None, "step 1: why", [0])
+    assert (found.steps_agree, found.steps_undecided, found.verdicts_agree) == (2, 3, 1)
+
+
 def test_the_reason_of_the_first_open_step_is_kept():
     found = result()
     found.leave_open(4, "a number is unknown")

@@ -133,9 +133,17 @@ def test_the_search_ends_where_its_work_does():
     tried = []
     for work in (1, 250, 10**9):
         limits.lift({limits.ORDER_WORK.name: work})
-        tried.append(send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).untried)
+        tried.append(send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).gave_up_after)
     limits.lift({})
-    assert tried[0] == 1 < tried[1] and tried[2] == 0           # in the end all were tried
+    assert tried[0] == 1 < tried[1] and tried[2] is None        # in the end all were tried
+
+
+def test_a_search_does_no_more_work_than_is_left():
+    theirs = [*played((0, SHORT_A), (3, SHORT_B)), {"ev": "other"}]
+    step = TraceStep(0, tuple(TraceMember(request, {}) for request in (SHORT_A, SHORT_B)), {}, theirs)
+    tried = [send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None, left=left).gave_up_after
+             for left in (-1, 0, 250)]  # fmt: skip
+    assert tried[:2] == [0, 1] and tried[2] > 1
 
 
 def test_the_search_ends_after_its_orders_and_only_beyond_its_work():
@@ -148,9 +156,9 @@ def test_the_search_ends_after_its_orders_and_only_beyond_its_work():
     for limit, tried_orders in (({limits.ORDERS.name: 3}, 3), ({limits.ORDER_WORK.name: first.work}, 2),
                                 ({limits.ORDER_WORK.name: first.work - 1}, 1)):  # fmt: skip
         limits.lift(limit)
-        untried = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).untried
+        tried = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).gave_up_after
         limits.lift({})
-        assert untried == tried_orders
+        assert tried == tried_orders
 
 
 def test_an_attempt_ends_at_the_first_difference_unless_it_goes_on_to_the_end():

@@ -87,7 +87,7 @@ def scripted(*results, judged=True):
         tried.append(case.passed)
         if isinstance(result, dict):
             return ReplayResult(trace, steps=9, steps_agree=9, verdicts_agree=9, verdicts=result)
-        return ReplayResult(trace, steps=9, steps_agree=result, first={"step": result})
+        return ReplayResult(trace, steps=9, steps_agree=result, first={"step": result}, differing=[result])
 
     return settled(trace, play, [4, 6], judged=judged), tried
 
@@ -119,7 +119,8 @@ def test_verdicts_that_differ_between_agreeing_orders_are_undecided():
 def test_only_so_many_suppositions_are_tried(monkeypatch):
     monkeypatch.setattr(unknown_search, "MOST", 3)
     found, tried = scripted(8, 8, 8, 8)
-    assert len(tried) == 3 and found.first == {"step": 8}
+    assert len(tried) == 3 and found.first is None and found.why.startswith("step 8: 3 suppositions")
+    assert (found.steps_agree, found.steps_undecided) == (8, 1)
 
 
 def test_of_suppositions_that_agree_equally_far_the_first_is_returned():

@@ -82,7 +82,9 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
                     if step.stuck and not first and ours == UNKNOWN:
                         ours = ours._replace(status=NEVER_ANSWERED)
                     same, why = (False, "") if first and not race else _same(ours, theirs, race, far)
-                    if same is False and raced:
+                    if run.unsearched:
+                        same, why = None, run.unsearched
+                    elif same is False and raced:
                         same, why, first = None, raced, ""
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
@@ -105,6 +107,7 @@ class _Beside(TraceReplay):
     def __init__(self, trace: Any, mode: str, folder: Path, sized: bool) -> None:
         self.sides: dict[int, RequestResult] = {}
         self.judge: Judge | None = None
+        self.unsearched = ""            # reason why the requests of the step are undecided, "" = they are decided
         self.sized = sized
         super().__init__(trace, mode, folder, self._look)
 
@@ -122,6 +125,7 @@ class _Beside(TraceReplay):
         missing, since another thread writes its log."""
         out = ReplayResult(self.trace)
         self.step(out, step)
+        self.unsearched = out.why if out.unsearched is not None else ""
         if out.first and step.died and self.server.dead and "event" in out.first and out.first["recorded"] is None:
             return ""
         return _said(out.first, self.sized) if out.first else ""
