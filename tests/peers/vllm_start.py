@@ -178,7 +178,7 @@ def drawn_auto(rng: random.Random) -> str:
     own = model.context or 65536
     if not knows_blocks(model, given):
         return ""
-    asked = options({**given, "max_model_len": own})
+    asked = options(resolved(RULES, parse(short_notation(model)), {**given, "max_model_len": own}))
     groups, config = released_groups(model, asked)
     config.attention_config = SimpleNamespace(hisparse_config=None)
     layout = SimpleNamespace(is_block_outermost=False)
@@ -224,7 +224,7 @@ def released_groups(model, opts):
         specs[f"window.{i}"] = SlidingWindowSpec(**rows(layer, sizes.window), sliding_window=model.window)
     for i, _ in enumerate(model.states):
         specs[f"state.{i}"] = MambaSpec(block_size=sizes.state, shapes=((1,),), dtypes=(torch.float32,),
-                                        page_size_padded=page, mamba_cache_mode="align")  # fmt: skip
+                                        page_size_padded=page, mamba_cache_mode=opts.mamba_cache_mode)  # fmt: skip
     kinds = {key.partition(".")[0] for key in specs}
     make = planning._get_kv_cache_groups_uniform_spec
     if len(kinds) > 1:
@@ -235,7 +235,7 @@ def released_groups(model, opts):
     config = SimpleNamespace(
         model_config=SimpleNamespace(max_model_len=opts.max_model_len), max_in_flight_tokens=in_flight,
         parallel_config=SimpleNamespace(decode_context_parallel_size=1, prefill_context_parallel_size=1),
-        cache_config=SimpleNamespace(mamba_cache_mode="align"),
+        cache_config=SimpleNamespace(mamba_cache_mode=opts.mamba_cache_mode),
         scheduler_config=SimpleNamespace(max_num_batched_tokens=opts.max_num_batched_tokens))  # fmt: skip
     return make(specs), config
 

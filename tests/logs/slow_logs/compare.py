@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Iterator, Mapping, Sequence
 
+from cachesim.engines.llama_cpp.flags import Options
 from tests.logs.slow_logs.determined import Determined, Range
-from tests.logs.slow_logs.recorded_log import RecordedLog, Truth
+from tests.logs.slow_logs.recorded_log import RECORDED_BUILD, RecordedLog, Truth
 from tests.logs.slow_logs.report_claims import Claim, Headline, Report, read_headline
 from tests.logs.slow_logs.true_causes import (
     UNJUDGED,
@@ -132,6 +133,8 @@ def _why_option_is_false(log: RecordedLog, claim: Claim) -> str:
     true = log.options[claim.name]
     if (claim.name == "checkpoint_min_step" and true < 0) or (claim.name == "parallel" and true < 0):
         return UNJUDGED                         # the server chose it
+    if log.build != RECORDED_BUILD and true == getattr(Options(), claim.name):
+        return UNJUDGED                         # builds have other defaults
     same = claim.value == true or (isinstance(claim.value, tuple) and not isinstance(true, str) and _contains(
         claim.value, true))  # fmt: skip
     return "" if same else f"{claim.name} is {true}"
