@@ -111,7 +111,7 @@ class Run {
     return this.svg.clientWidth / this.svg.viewBox.baseVal.width || 1;
   }
 
-  // Leave out the notes beside the tokens where there is no room for them.
+  // Leave out the notes beside the tokens where there is no room for them. A phone shows the tokens first.
   fit() {
     const narrow = this.draw.clientWidth < this.d.width[1];
     const to = this.d.width[narrow ? 0 : 1];
@@ -121,11 +121,12 @@ class Run {
     this.svg.setAttribute("width", to);
     this.draw.style.setProperty("--natural", to + "px");
     this.draw.classList.toggle("scrolls", this.draw.scrollWidth > this.draw.clientWidth + 1);
-    if (!this.begun && this.short()) this.draw.scrollLeft = (this.d.names - this.numbers()) * this.scale();
+    const phone = this.draw.clientWidth < 480;
+    if (!this.begun && phone) this.draw.scrollLeft = (this.d.names - this.numbers()) * this.scale();
     this.begun = this.begun || this.draw.clientWidth > 0;
   }
 
-  // Return whether only the numbers of the requests have room beside the tokens: a phone shows the tokens first.
+  // Return whether only the numbers of the requests have room beside the tokens.
   short() {
     return this.draw.clientWidth < 600;
   }
