@@ -259,6 +259,7 @@ def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files)
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(f"file://{files['diff']}")
+    page.wait_for_function("() => 'ready' in document.body.dataset")
     tops = page.evaluate("() => [...document.querySelectorAll('.draw')].map(e => e.getBoundingClientRect().top)")
     assert len(tops) == 2 and len(set(tops)) == 1
     context.close()
