@@ -36,8 +36,9 @@ def stored_runs():
         for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
             case = files.get(name)
             fresh = case and of_case(case) == one["scenario"]
-            if fresh and one.get("as_simulated") and is_known(one["profile"]):
-                yield file, case, one
+            profile = rule_set(one["profile"]) if fresh and one.get("as_simulated") else ""
+            if profile:
+                yield file, case, {**one, "profile": profile}
 
 
 @cache
@@ -47,9 +48,13 @@ def runs():
             if first_difference(load(case), one, None) is None]
 
 
-def is_known(profile):
-    """True if the rule set is in this build, or composed of the rules that are dated before its build."""
-    return profile in profiles() or resolve_name(profile) is not None
+def rule_set(profile):
+    """Return the rule set of a stored profile: itself, or the one composed of the rules that are dated before its
+    build, whose name follows the dates of the rules; "" if there is none."""
+    if profile in profiles():
+        return profile
+    found = resolve_name(profile)
+    return "" if found is None else found.profile
 
 
 def first_difference(scenario, stored, rules):

@@ -10,13 +10,12 @@ import sys
 from collections import Counter
 
 from cachesim.base.files import write_whole
-from cachesim.engines.build_names import resolve_name
-from cachesim.engines.registry import profiles
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.scenarios.real_builds import SEEN_ON
 from tests.evidence.digests import of_case
+from tests.evidence.server_runs import rule_set
 from tests.live.evidence import RIGHT
 from tests.live.real_scenarios import EQUAL, FOLDER, state_of, stored
 
@@ -36,9 +35,7 @@ def shows(scenario, entry):
     a wrong answer that the real server did not give: it depends on when the requests arrive."""
     if scenario.symptom in (RIGHT, ""):
         return False
-    if entry["profile"] not in profiles():
-        resolve_name(entry["profile"])
-    run = run_judged(scenario, entry["profile"], "provenance")
+    run = run_judged(scenario, rule_set(entry["profile"]), "provenance")
     refused = [n for n in run.refused if scenario.steps[n].action is not None]
     if run.broken or (refused and scenario.symptom == "error") or any(one.answer.died for one in run.requests):
         return any(map(is_wrong, entry["requests"])) or None
