@@ -239,7 +239,6 @@ def test_changes_between_neighbours_name_what_ended_them():
         "most_images",                       # images in builds before b10587 were not read
         "image_bytes", "media.cut",
         "spec_types",                        # b5308: drafts of that time are not simulated
-        "kv_mrope",                          # between b6740 and b6914: read in b6170 and d8b860a21
         "memories",                          # b7789: no wheel lies between b7964 and b8156, which reads lfm2's window
     }
 
