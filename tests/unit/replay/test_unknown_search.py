@@ -48,7 +48,8 @@ def test_no_supposition_agrees_with_another_decision(path, kind, field):
     def spoil(steps):
         event_of(steps, kind)[field] += 1
 
-    assert replay(changed(path, spoil)).first is not None
+    found = replay(changed(path, spoil))
+    assert found.first is not None or not decided_alike(found)        # undecided where not all could be tried
 
 
 def test_a_verdict_that_depends_on_the_moment_of_an_action_is_undecided():
