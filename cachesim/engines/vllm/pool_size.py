@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.vllm.compressed_layers import served_model
 from cachesim.engines.vllm.flags import Options
@@ -33,8 +33,8 @@ def given_blocks(rules: Rules, opts: Options, spec: Spec) -> int:
     if opts.kv_cache_memory_bytes and (model := sized_model(opts)) is not None:
         each = block_bytes(rules, opts, model)
         if opts.kv_cache_memory_bytes < 2 * each:
-            raise BadInput(f"the server does not start: {opts.kv_cache_memory_bytes:,} bytes do not hold two blocks of "
-                           f"{each:,}", hint="kv_cache_memory_bytes")  # fmt: skip
+            raise NotInBuild(f"the server does not start: {opts.kv_cache_memory_bytes:,} bytes do not hold two blocks "
+                             f"of {each:,}", hint="kv_cache_memory_bytes")  # fmt: skip
         return opts.kv_cache_memory_bytes // each
     return 0
 

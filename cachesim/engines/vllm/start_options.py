@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.base.errors import NotInBuild
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import short_notation
 from cachesim.engines.vllm.compressed_layers import served_model
@@ -88,14 +88,14 @@ def longest_start(rules: Rules, model: RealModel) -> int:
 
 
 def check_length(rules: Rules, given: Mapping[str, Any]) -> None:
-    """Raise BadInput for a maximum length above that of the model."""
+    """Raise NotInBuild for a maximum length above that of the model."""
     asked = options(given)
     if not asked.real_model or asked.allow_long_max_model_len:
         return
     most = longest_start(rules, served_model(asked.real_model))
     if most and asked.max_model_len > most:
-        raise BadInput(f"the server does not start: max_model_len {asked.max_model_len} exceeds the length of the "
-                       f"model, {most} tokens", hint="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1")  # fmt: skip
+        raise NotInBuild(f"the server does not start: max_model_len {asked.max_model_len} exceeds the length of the "
+                         f"model, {most} tokens", hint="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1")  # fmt: skip
 
 
 def logged_pool(rules: Rules, given: Mapping[str, Any]) -> list[str]:
