@@ -21,11 +21,11 @@ from cachesim.cli.main import ONE_THREAD
 
 # Most objects here are tests, which stay until the end: to look through them again and again takes a tenth of the time
 gc.disable()
-gc.set_threshold(100_000, 20, 20)
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # A shell starts background jobs so; processes that the tests start would inherit it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell ignores SIGINT in background jobs, nohup ignores SIGHUP; processes that the tests start would inherit it
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
@@ -124,7 +124,6 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_collection_finish():
     """Exempt the tests themselves, which stay until the end, from garbage collection."""
     gc.freeze()
-    gc.enable()
 
 
 def pytest_runtest_teardown(item, nextitem):
@@ -132,8 +131,6 @@ def pytest_runtest_teardown(item, nextitem):
     its modules keep, and exempt what other modules keep from garbage collection."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
         forget_results(item.path.parent.relative_to(item.config.rootpath).as_posix().replace("/", "."))
-        gc.collect()
-        gc.freeze()
     after_each()
 
 
@@ -145,6 +142,7 @@ def after_each():
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
     if resident() > Memory.after_collection + GROWTH:
         gc.collect()
+        gc.freeze()
         Memory.after_collection = resident()
 
 

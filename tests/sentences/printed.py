@@ -39,7 +39,8 @@ def compare_sentences(scenario: Scenario, profile: str, change: Callable[[str], 
 def _reports(run: Run) -> Iterator[tuple[str, int]]:
     """Yield the printed reports of a run: that of ``run -v`` (request -1), and of ``why -v`` for each request. The
     dependence on outcomes that were never seen, which takes many runs, is left out."""
-    with patch.object(console, "WIDTH", WIDE), patch("cachesim.judging.run_data.predicted", return_value=[]):
+    nothing = [patch(f"cachesim.judging.{module}.predicted", return_value=[]) for module in ("run_data", "why_data")]
+    with patch.object(console, "WIDTH", WIDE), nothing[0], nothing[1]:
         yield console.as_text(run_report(run_data(run), verbose=1)), -1
         for number in range(len(run.requests)):
             data = why_data(run, number, unused=unused_points(run, number))

@@ -131,8 +131,8 @@ def test_a_child_cannot_write_a_file(tmp_path):
 def test_waiting_for_a_reply_is_limited(monkeypatch):
     monkeypatch.setattr(bounded_child, "TICK", 0.05)
     child = started()                                    # on a busy machine a start takes longer than this limit
-    monkeypatch.setattr(bounded_child, "WALL", 0.02)
-    time.sleep(0.5)                                      # time between the requests does not count
+    monkeypatch.setattr(bounded_child, "WALL", 0.1)
+    time.sleep(1.5)                                      # time between the requests does not count
     assert child.ask({"do": "", "text": "x"}) == "x"
     with pytest.raises(BadInput, match="parser-time=N"):
         child.ask({"do": "sleep"})
