@@ -111,4 +111,4 @@ def _diff(name_a: str, name_b: str, *, as_json: bool) -> None:
     if as_json:
         say_json({"a": name_a, "b": name_b, "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
     else:
-        show(differences_report(name_a, name_b, [(k, str(x), str(y)) for k, x, y in rows]))
+        show(differences_report(name_a, name_b, rows))

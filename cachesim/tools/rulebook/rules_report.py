@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from rich.console import Group, RenderableType
 from rich.syntax import Syntax
@@ -222,11 +222,32 @@ def list_report(
     return Group(table, Text("+: or later. In brackets: the build that a proposal is based on.", "dim"))
 
 
-def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> RenderableType:
-    """Return a table of the fields that differ between two profiles. ``rows``: (field, value in a, value in b)."""
+def differences_report(a: str, b: str, fields: Iterable[tuple[str, Any, Any]]) -> RenderableType:
+    """Return a table of the fields that differ between two profiles. ``fields``: (field, value in a, value in b)."""
+    rows = [row for field in fields for row in _different_values(*field)]
     if not rows:
         return Text("no differences")
-    table = WholeTable("field", a, b)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+    table = WholeTable(Column("field", no_wrap=True), f"{a} -> {b}")
+    for name, before, after in rows:
+        table.add_row(Text(name), Text(f"{before} -> {after}"))
     return table
+
+
+def _different_values(name: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for a value that differs, or for each such entry of a mapping."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for key in sorted(a.keys() | b.keys()):
+            yield from _different_values(f"{name}.{key}", a.get(key), b.get(key))
+    elif a != b:
+        yield name, _value_text(a), _value_text(b)
+
+
+def _value_text(value: Any) -> str:
+    """Return the text of a rule's id, a number, a list or a record of them."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return " ".join(f"{name} {_value_text(part)}" for name, part in value._asdict().items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_value_text, value)) or "-"
+    return "-" if value in (None, "") else str(value)

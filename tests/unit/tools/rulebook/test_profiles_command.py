@@ -105,7 +105,7 @@ def test_differences_are_the_fields_with_effect(capsys):
     assert (data["a"], data["b"]) == pair and data["fields"][0] == {
         "field": "key", "a": "ML-KEY.BARE.PR923", "b": "ML-KEY.BARE.FIRST"}  # fmt: skip
     lines = printed(capsys, "profiles", "diff", *pair).splitlines()
-    assert lines[1].split() == ["key", "ML-KEY.BARE.PR923", "ML-KEY.BARE.FIRST"]
+    assert lines[1].split() == ["key", "ML-KEY.BARE.PR923", "->", "ML-KEY.BARE.FIRST"]
     assert [line.split()[0] for line in lines[1:]] == [row["field"] for row in data["fields"]]
     assert printed(capsys, "profiles", "diff", pair[0], pair[0]) == "no differences\n"
 

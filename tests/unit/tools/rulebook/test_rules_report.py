@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
@@ -171,8 +172,27 @@ def test_the_list_of_profiles_begins_with_the_latest(toy):
 
 def test_differences_are_a_row_for_each_field():
     report = rules_report.differences_report("toy@1", "toy@2", [("keep", "TOY-KEEP.1", "TOY-KEEP.2"), ("n", "3", "4")])
-    assert lines_of(report) == [" field  toy@1       toy@2", " keep   TOY-KEEP.1  TOY-KEEP.2", " n      3           4"]
+    assert lines_of(report) == [" field  toy@1 -> toy@2", " keep   TOY-KEEP.1 -> TOY-KEEP.2", " n      3 -> 4"]
     assert lines_of(rules_report.differences_report("toy@1", "toy@2", [])) == ["no differences"]
+
+
+class Form(NamedTuple):
+    """A value of a profile with named parts."""
+
+    unit: int
+    page: int
+
+
+def test_values_that_differ_are_printed_as_words_and_each_entry_has_a_row():
+    fields = [("ends", False, True), ("kinds", ["a"], ["a", "b"]), ("form", None, Form(unit=576, page=256)),
+              ("least", {"x": 1, "y": 2}, {"x": 1})]  # fmt: skip
+    assert lines_of(rules_report.differences_report("toy@1", "toy@2", fields)) == [
+        " field    toy@1 -> toy@2",
+        " ends     no -> yes",
+        " kinds    a -> a, b",
+        " form     - -> unit 576 page 256",
+        " least.y  2 -> -",
+    ]
 
 
 def test_a_long_word_of_a_fact_is_printed_whole():
@@ -189,4 +209,4 @@ def test_names_of_rules_are_never_wrapped_and_facts_anywhere():
     assert (code.code, code.background_color, code.word_wrap) == ("return 1\n", "default", True)
     assert columns(rules_report.family_report([DATA])) == [("rule", "whole"), ("decides", "text")]
     assert columns(rules_report.differences_report("a", "b", [("n", "3", "4")])) == [
-        ("field", "text"), ("a", "text"), ("b", "text")]  # fmt: skip
+        ("field", "whole"), ("a -> b", "text")]  # fmt: skip
