@@ -1,4 +1,4 @@
-"""Option ``--plot FILE``: the numbers that a command compares as a plot, in an SVG or HTML file."""
+"""Option ``--plot FILE``: the numbers that a command compares as a plot, in an SVG or HTML file, or as text."""
 
 from __future__ import annotations
 
@@ -14,32 +14,43 @@ if TYPE_CHECKING:
     from cachesim.tools.picture.plot import Plot
 
 SUFFIXES = (".svg", ".html")
+STDOUT = "-"
 
 
 def add_plot(parser: ArgumentParser, shows: str) -> None:
     """Add ``--plot``. ``shows``: what the plot compares."""
-    parser.add_argument("--plot", metavar="FILE", default="", help=f"SVG or HTML file to write, by its suffix: {shows}")
+    parser.add_argument("--plot", metavar="FILE", default="",
+                        help=f"SVG or HTML file to write, by its suffix, or - for text: {shows}")  # fmt: skip
 
 
 def plot_file(args: Namespace) -> str:
-    """Return the file of ``--plot``, "" = not given. Raise BadInput for another suffix."""
+    """Return the file of ``--plot``, "" = not given. Raise BadInput for another suffix, and for text beside JSON."""
     file: str = args.plot
+    if file == STDOUT:
+        if args.json:
+            raise BadInput("--plot - prints text, which cannot be combined with --json", hint="--plot FILE.svg")
+        return file
     if file and Path(file).suffix.lower() not in SUFFIXES:
-        raise BadInput(f"--plot: expected a file that ends in {' or '.join(SUFFIXES)}, found {quoted(file)}")
+        raise BadInput(f"--plot: expected a file that ends in {' or '.join(SUFFIXES)}, or -, found {quoted(file)}")
     return file
 
 
 def write_plots(file: str, plots: Sequence[Plot], report: RenderableType) -> None:
-    """Write plots to the file of ``--plot``; "" = nothing. ``report``: what the command prints, for a page; without
-    plots only a line is printed. Raise BadInput if the file cannot be written."""
-    from cachesim.base.console import complain
+    """Write plots to the file of ``--plot``, or print them; "" = nothing. ``report``: what the command prints,
+    for a page; without plots only a line is printed. Raise BadInput if the file cannot be written."""
+    from cachesim.base.console import complain, show
     from cachesim.base.files import write_whole
     from cachesim.tools.picture.plot import draw_plots
 
     if not file:
         return
     if not plots:
-        complain(f"nothing to plot: {file} was not written")
+        complain("nothing to plot" if file == STDOUT else f"nothing to plot: {file} was not written")
+        return
+    if file == STDOUT:
+        from cachesim.tools.picture.plot_text import plot_text
+
+        show("", *plot_text(plots))
         return
     is_page = Path(file).suffix.lower() == ".html"
     drawn = plot_page(plots, report) if is_page else draw_plots(plots)

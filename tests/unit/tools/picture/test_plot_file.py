@@ -1,4 +1,5 @@
-"""``--plot FILE``: a drawing or a page by the suffix, with the numbers of the report; other suffixes are refused."""
+"""``--plot FILE``: a drawing or a page by the suffix, or text, with the numbers of the report; other suffixes are
+refused."""
 
 import json
 from xml.etree import ElementTree
@@ -39,6 +40,19 @@ LABELS = {
 }
 
 
+ROWS = {
+    "memory": ["checkpoints 4.7 GiB, 64 checkpoints, host ▒▒▒▒▒▒▒▒▒▒", "| given: 16.0 GiB",
+               "together 14.4 GiB ███▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒"],
+    "log": ["slot 0, task 42 1,600, 1,500 again ██████████████████████████████▓▓"],
+    "diff": ["○ A llama_cpp@b9518 ● B llama_cpp@b11549"],
+    "curves": ["● █████████████████████████████▌ num_gpu_blocks 256 blocks, 1.0 GiB: 33.2 %",
+               "● vllm@0.33.0 ■ sglang@0.5.23"],
+    "agents": ["▲ of these: none needs less memory and fewer tokens ● ran on all sessions, as",
+               "| any server: at least 46.37 %"],
+    "fuzz": ["warm-equals-cold", "✓ nothing found"],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_plot_has_the_numbers_of_the_report(capsys, tmp_path, name):
     file = tmp_path / "plot.svg"
@@ -62,7 +76,7 @@ def test_a_page_has_the_drawing_in_two_widths_and_the_report(capsys, tmp_path):
 def test_another_suffix_is_refused_before_anything_runs(capsys, tmp_path, line):
     assert main([*line.split(), "--plot", str(tmp_path / "plot.png")]) == 2
     out, error = capsys.readouterr()
-    assert not out and "--plot: expected a file that ends in .svg or .html, found" in error.splitlines()[-1]
+    assert not out and "--plot: expected a file that ends in .svg or .html, or -, found" in error.splitlines()[-1]
 
 
 def test_a_plot_needs_numbers_that_are_compared(capsys, tmp_path):
@@ -76,6 +90,18 @@ def test_a_log_without_lengths_has_no_plot(capsys, tmp_path):
     file = tmp_path / "a.svg"
     main(["import", "tests/unit/tools/server_logs/vllm.log", "-q", "--plot", str(file)])
     assert "nothing to plot" in capsys.readouterr().err and not file.exists()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_terminal_gets_a_row_of_blocks_for_each_row_or_point(capsys, name):
+    main([*COMMANDS[name].split(), "--plot", "-"])
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [row for row in ROWS[name] if row not in shown] == []
+
+
+def test_text_is_refused_beside_json(capsys):
+    assert main([*COMMANDS["memory"].split(), "--json", "--plot", "-"]) == 2
+    assert "--plot - prints text" in capsys.readouterr().out
 
 
 def test_json_stays_json_beside_a_plot(capsys, tmp_path):
