@@ -37,11 +37,16 @@ IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 CLASS_REPORTS = (
     "vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state",
     "vllm-steps-of-nothing", "vllm-offload-gap", "vllm-key-of-later-tokens", "vllm-load-inside-state",
-    "sglang-stripped-after-retraction",
-    "sglang-shortest-prefill-first", "sglang-tracked-states-in-one-slot", "sglang-windows-only-free-slots-in-tree",
-    "sglang-declined-load-has-no-state", "sglang-two-prompts-cut-in-one-step",
+    "sglang-tracked-states-in-one-slot", "sglang-windows-only-free-slots-in-tree",
 )
-"""Reports that drive the released classes of a server, without a server."""
+"""Reports with a program, written by hand, that drives the released classes of a server, without a server."""
+EXPORTED_REPORTS = {
+    "sglang-stripped-after-retraction": ("sglang-stripped-after-retraction", "sglang-stripped-slots-of-the-tree"),
+    "sglang-shortest-prefill-first": ("sglang-shortest-prefill-first-out-of-slots",),
+    "sglang-declined-load-has-no-state": ("sglang-declined-load-has-no-state",),
+    "sglang-two-prompts-cut-in-one-step": ("sglang-two-prompts-cut-in-one-step",),
+}
+"""Reports whose programs are tests on the released classes -> their scenarios."""
 
 ORDER_REPORTS = {"index-ties": ("tiny-qwen4exp.gguf", "b11549-index-ordered")}
 """Reports, written by hand, about an order that the simulator does not have -> the recorded model that their programs
@@ -57,16 +62,20 @@ WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
 HISTORIES = tuple(f"llama-{name}-default-" for name in ("one-token-checkpoint", "adjacent-checkpoint", "first-window"))
 SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@b11549-repaired"}
 PROGRAMS = {
-    **{name: ("export", scenario, "--to", "script", "-p", "llama_cpp@b11549") for name, scenario in REPORTS.items()},
-    **{name: ("export", scenario, "--to", "script", "-p", "ik_llama@main") for name, scenario in IK_REPORTS.items()},
-}
-"""Report -> the words of the command that writes its program."""
+    **{f"{name}/case.sh": ("export", scenario, "--to", "script", "-p", "llama_cpp@b11549")
+       for name, scenario in REPORTS.items()},
+    **{f"{name}/case.sh": ("export", scenario, "--to", "script", "-p", "ik_llama@main")
+       for name, scenario in IK_REPORTS.items()},
+    **{f"{name}/test_{one.replace('-', '_')}.py": ("export", one, "--to", "pytest", "-p", "sglang@0.5.23-repaired")
+       for name, scenarios in EXPORTED_REPORTS.items() for one in scenarios},
+}  # fmt: skip
+"""File of a report -> the words of the command that writes it."""
 SCRIPT_BLOCK = re.compile(r"(?<=```sh\n)#!/bin/sh\n.*?(?=```\n)", re.DOTALL)
 
 
-def command_of(name):
-    """Return the command that writes the program of a report, as README and issue.md name it."""
-    return " ".join(["cachesim", *PROGRAMS[name], ">", "case.sh"])
+def command_of(file):
+    """Return the command that writes a program, as README and issue.md name it."""
+    return " ".join(["cachesim", *PROGRAMS[file], ">", file.rpartition("/")[2]])
 
 
 def program_digest(program):
@@ -77,7 +86,7 @@ def program_digest(program):
 
 def digests():
     """Return the text of programs.sha256: a digest and a report on each line, in the form of sha256sum."""
-    return "".join(f"{program_digest(said(*words)[0])}  {name}/case.sh\n" for name, words in PROGRAMS.items())
+    return "".join(f"{program_digest(said(*words)[0])}  {file}\n" for file, words in PROGRAMS.items())
 
 
 def said(*words):
@@ -97,8 +106,8 @@ def report(folder, scenario, models):
         write_model(model.name, gguf)
     binaries = {commit: build.binary(commit) for commit in SERVERS}
     issue, _ = said("export", scenario, "--to", "issue", "--server", binaries["b11549"], "--gguf", gguf)
-    (folder / "issue.md").write_text(SCRIPT_BLOCK.sub(f"{command_of(folder.name)}\n", issue), "utf-8")
-    script, _ = said(*PROGRAMS[folder.name])
+    (folder / "issue.md").write_text(SCRIPT_BLOCK.sub(f"{command_of(f'{folder.name}/case.sh')}\n", issue), "utf-8")
+    script, _ = said(*PROGRAMS[f"{folder.name}/case.sh"])
     lines = []
     for commit, profile in SERVERS.items():
         code, text = run(script, binaries[commit], models)

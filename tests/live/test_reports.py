@@ -15,6 +15,7 @@ from cachesim.tools.live.llama_server.export.affected_versions import newest_see
 from tests.live.build import BUILDS, HERE
 from tests.live.reports import (
     CLASS_REPORTS,
+    EXPORTED_REPORTS,
     IK_REPORTS,
     KEYED_REPORTS,
     ORDER_REPORTS,
@@ -29,28 +30,27 @@ from tests.live.reports import (
 
 FOLDER = corpus_root() / "reports"
 README = (FOLDER / "README.md").read_text("utf-8")
-COMMANDS = re.findall(r"^(cachesim export \S+ --to script .*) > ([\w-]+)/case.sh$", README, re.MULTILINE)
+COMMANDS = re.findall(r"^(cachesim export \S+ --to (?:script|pytest) .*) > ([\w./-]+)$", README, re.MULTILINE)
 DIGESTS = {file: digest for digest, file in (line.split("  ") for line in
            (FOLDER / "programs.sha256").read_text("utf-8").splitlines())}  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "name"), COMMANDS, ids=[name for _, name in COMMANDS])
-def test_a_command_of_the_readme_writes_the_program_with_the_stored_digest(command, name):
+@pytest.mark.parametrize(("command", "file"), COMMANDS, ids=[file for _, file in COMMANDS])
+def test_a_command_of_the_readme_writes_the_program_with_the_stored_digest(command, file):
     program, code = said(*command.split()[1:])
     assert code == 0
-    assert program_digest(program) == DIGESTS[f"{name}/case.sh"], "changed program: python -m tests.live.reports"
-    assert f"{command} > case.sh" == command_of(name)
+    assert program_digest(program) == DIGESTS[file], "changed program: python -m tests.live.reports"
+    assert f"{command} > {file.rpartition('/')[2]}" == command_of(file)
 
 
 def test_every_generated_program_has_a_command_and_a_digest_and_is_not_stored():
-    assert {name for _, name in COMMANDS} == set(PROGRAMS)
-    assert set(DIGESTS) == {f"{name}/case.sh" for name in PROGRAMS}
+    assert {file for _, file in COMMANDS} == set(PROGRAMS) == set(DIGESTS)
     stored = {file.parent.name for file in FOLDER.glob("*/case.*")}
     assert stored == {*KEYED_REPORTS, *CLASS_REPORTS, *ORDER_REPORTS}
 
 
 def test_a_digest_depends_on_every_line_but_comments():
-    program, _ = said(*PROGRAMS["stale-checkpoint"])
+    program, _ = said(*PROGRAMS["stale-checkpoint/case.sh"])
     lines = program.splitlines(keepends=True)
     comments = [number for number, line in enumerate(lines) if line.startswith("#")]
     assert comments[:8] == list(range(8))
@@ -63,7 +63,7 @@ def test_a_digest_depends_on_every_line_but_comments():
 @pytest.mark.parametrize("name", REPORTS)
 def test_an_issue_names_the_command_that_writes_its_program(name):
     issue = (FOLDER / name / "issue.md").read_text("utf-8")
-    assert f"\n```sh\n{command_of(name)}\n```\n" in issue
+    assert f"\n```sh\n{command_of(f'{name}/case.sh')}\n```\n" in issue
     written, code = said("export", REPORTS[name], "--to", "issue")
     assert code == 0
     assert [program_digest(block) for block in SCRIPT_BLOCK.findall(written)] == [DIGESTS[f"{name}/case.sh"]]
@@ -91,7 +91,7 @@ def test_a_report_names_the_newest_wheel_that_shows_its_fault(name, scenario):
 
 @pytest.mark.parametrize("name", IK_REPORTS)
 def test_a_report_about_ik_llama(name):
-    assert f"    {command_of(name)}\n" in (FOLDER / name / "issue.md").read_text("utf-8")
+    assert f"    {command_of(f'{name}/case.sh')}\n" in (FOLDER / name / "issue.md").read_text("utf-8")
     scenario = load(corpus_files()[IK_REPORTS[name]])
     broken = [run_judged(scenario, f"ik_llama@{rules}", "provenance", with_ledger=False).broken
               for rules in ("main", "main-repaired")]  # fmt: skip
@@ -99,6 +99,22 @@ def test_a_report_about_ik_llama(name):
     shown, changed = (FOLDER / name / "proof.txt").read_text("utf-8").split("# llama_decode_internal calls")
     assert shown.count("THE FAULT SHOWS\nexit status 1") == 2 == changed.count("the fault does not show\nexit status 0")
     assert "8337e4cd3" in shown
+
+
+@pytest.mark.parametrize("name", EXPORTED_REPORTS)
+def test_a_report_with_exported_tests(name):
+    issue, proof = ((FOLDER / name / file).read_text("utf-8") for file in ("issue.md", "proof.txt"))
+    assert all(f"    {command_of(file)}\n" in issue for file in PROGRAMS if file.startswith(f"{name}/"))
+    command, *outcomes, result = proof.splitlines()
+    assert command == f"$ python -m tests.peers.sglang_exported sglang-0.5.23 {' '.join(EXPORTED_REPORTS[name])} -v"
+    for scenario in EXPORTED_REPORTS[name]:
+        shown, mended = (one.rpartition(f"{scenario}, repaired numbers on the ")[2] for one in outcomes
+                         if one.startswith(f"{scenario}, "))  # fmt: skip
+        assert shown.startswith("release: ") and "Error: " in shown and mended == "repaired release: passes"
+        broken = [run_judged(load(corpus_files()[scenario]), f"sglang@0.5.23{rules}", "provenance",
+                             with_ledger=False).broken for rules in ("", "-repaired")]  # fmt: skip
+        assert broken[0] and not broken[1]
+    assert result.endswith("0 wrong outcomes")
 
 
 COMMON_PART = re.compile(r"# Files: GGUF version 3.*# End of the common part", re.DOTALL)
@@ -148,6 +164,7 @@ def test_a_report_about_an_order_shows_the_change_that_was_built(name):
 
 def test_every_report_is_there_and_no_other():
     every = {**REPORTS, **IK_REPORTS, **{name: scenario for name, (scenario, _) in KEYED_REPORTS.items()},
+             **{name: ids[0] for name, ids in EXPORTED_REPORTS.items()},
              **dict.fromkeys((*CLASS_REPORTS, *ORDER_REPORTS), "")}  # fmt: skip
     assert {one.name for one in FOLDER.iterdir() if one.is_dir()} == set(every)
     assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in README for name, scenario in every.items() if scenario)
