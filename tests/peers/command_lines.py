@@ -61,6 +61,10 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+ARGUMENTS = tuple(f"{folder}/cli_args.py" for folder in ("common", "launchers", "openai"))
+"""Places of the arguments of vLLM, newest first."""
+
+
 def of_vllm():
     """Return the spellings of the installed vLLM: True if a value follows."""
     sys.meta_path.append(StandIns())
@@ -68,7 +72,10 @@ def of_vllm():
     platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    made = importlib.import_module("vllm.entrypoints.common.cli_args").make_arg_parser(FlexibleArgumentParser())
+    package = Path(importlib.import_module("vllm.entrypoints").__path__[0])
+    file = next(package / place for place in ARGUMENTS if (package / place).exists())
+    arguments = importlib.import_module(f"vllm.entrypoints.{file.parent.name}.{file.stem}")
+    made = arguments.make_arg_parser(FlexibleArgumentParser())
     return {name: action.nargs != 0 for name, action in made._option_string_actions.items()}
 
 

@@ -2,7 +2,7 @@
 
 A row is the number of values (as argparse writes it, j = JSON), the spellings, and their conditions: >= and <= name a
 release, = a value without effect. A row is one line, which makes this module long.
-Source: vLLM 0.30.0 to 0.33.0 (PyPI) vllm/entrypoints/*/cli_args.py make_arg_parser.
+Source: vLLM 0.24.0 to 0.33.0 (PyPI) vllm/entrypoints/*/cli_args.py make_arg_parser.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ j --attention-config -ac
 1 --device-memory-utilization >=0.31.0
 1 --dtype =auto =half =float16 =bfloat16
 1 --attention-backend =FLASH_ATTN =FLASHINFER =TRITON_ATTN =TRITON_MLA =FLASH_ATTN_MLA =FLEX_ATTENTION
-0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache <=0.30.0
+0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache >=0.30.0 <=0.30.0
 1 --kv-offloading-size
 0 --async-scheduling --no-async-scheduling
 1 --block-size
@@ -57,8 +57,8 @@ j --kv-transfer-config
 1 --max-num-batched-tokens
 1 --max-num-seqs
 1 --num-gpu-blocks-override
-1 --prefix-cache-retention-interval
-1 --prefix-match-unit
+1 --prefix-cache-retention-interval >=0.29.0
+1 --prefix-match-unit >=0.26.0
 0 --scheduler-reserve-full-isl --no-scheduler-reserve-full-isl
 1 --scheduling-policy
 1 --spec-method
@@ -86,7 +86,7 @@ j --compilation-config -cc
 j --limit-mm-per-prompt
 1 --max-cudagraph-capture-size
 1 --max-lora-rank
-1 --mm-ipc-gpu-memory-gb
+1 --mm-ipc-gpu-memory-gb >=0.25.1
 1 --offload-backend
 1 --offload-group-size
 1 --offload-num-in-group
@@ -101,8 +101,8 @@ j --quantization-config
 LIMITS = """
 1 --max-cpu-loras
 1 --max-loras
-1 --max-num-queued-reqs
-1 --max-num-queued-tokens
+1 --max-num-queued-reqs >=0.29.0
+1 --max-num-queued-tokens >=0.29.0
 """
 
 NOT_SIMULATED = """
@@ -117,15 +117,17 @@ j --diffusion-config -dc
 0 --disable-hybrid-kv-cache-manager
 0 --disable-sliding-window
 j --ec-transfer-config
-j --engram-config
+j --engram-config >=0.30.0
 1 --hf-config-path
 1 --kv-offloading-backend =native
 0 --kv-sharing-fast-prefill
 0 --long-prefill-token-threshold-adaptive >=0.31.0
 1 --max-num-active-seqs >=0.31.0
-1 --max-num-scheduled-tokens
+1 --max-long-partial-prefills <=0.26.0 =1
+1 --max-num-partial-prefills <=0.26.0 =1
+1 --max-num-scheduled-tokens >=0.26.0
 0 --mm-encoder-only
-1 --model-class-overrides
+1 --model-class-overrides >=0.25.1
 0 --no-enable-chunked-prefill
 0 --no-swa-bounded-replay >=0.31.0
 1 --performance-mode =balanced
@@ -134,7 +136,7 @@ j --engram-config
 1 --prefill-schedule-interval =1
 1 --runner =auto =generate
 1 --scheduler-cls
-0 --use-replayssm
+0 --use-replayssm >=0.27.1
 1 --worker-cls =auto
 """
 
@@ -152,11 +154,12 @@ j --allowed-origins
 + --api-key
 1 --api-server-count -asc
 j --aux-output-config >=0.31.0
+0 --calculate-kv-scales --no-calculate-kv-scales <=0.27.1
 1 --chat-template
 1 --chat-template-content-format
 1 --code-revision
-1 --cohere-format
-0 --cohere-is-reasoning-model --no-cohere-is-reasoning-model
+1 --cohere-format >=0.27.1
+0 --cohere-is-reasoning-model --no-cohere-is-reasoning-model >=0.27.1
 + --collect-detailed-traces
 1 --config-format
 1 --cpu-distributed-timeout-seconds
@@ -175,7 +178,7 @@ j --aux-output-config >=0.31.0
 1 --dbo-decode-token-threshold
 1 --dbo-prefill-token-threshold
 1 --dcp-comm-backend
-0 --dcp-q-replicate --no-dcp-q-replicate
+0 --dcp-q-replicate --no-dcp-q-replicate >=0.29.0
 j --default-chat-template-kwargs
 1 --default-mm-loras
 1 --device-ids
@@ -230,11 +233,12 @@ j --default-chat-template-kwargs
 1 --dp-supervisor-probe-failure-threshold
 1 --dp-supervisor-probe-interval-s
 1 --dp-supervisor-probe-timeout-s
-1 --dp-sync-interval
-j --ec-manager-config
-1 --elastic-ep-max-dp-size
+1 --dp-sync-interval >=0.30.0
+j --ec-manager-config >=0.28.0
+1 --elastic-ep-max-dp-size >=0.30.0
 0 --enable-auto-tool-choice --no-enable-auto-tool-choice
-0 --enable-batch-sharded-sampling --no-enable-batch-sharded-sampling
+0 --enable-batch-sharded-sampling --no-enable-batch-sharded-sampling >=0.29.0
+0 --enable-bf16x3-router-gemm --no-enable-bf16x3-router-gemm >=0.26.0 <=0.29.0
 0 --enable-cascade-attn >=0.33.0
 0 --enable-chunked-mm-input >=0.33.0
 0 --enable-chunked-prefill
@@ -245,7 +249,7 @@ j --ec-manager-config
 0 --enable-ep-weight-filter --no-enable-ep-weight-filter
 0 --enable-eplb --no-enable-eplb
 0 --enable-fastapi-docs >=0.33.0
-0 --enable-fault-tolerance --no-enable-fault-tolerance
+0 --enable-fault-tolerance --no-enable-fault-tolerance >=0.27.1
 0 --enable-flash-late-interaction --no-enable-flash-late-interaction
 0 --enable-flashinfer-autotune --no-enable-flashinfer-autotune
 0 --enable-force-include-usage --no-enable-force-include-usage
@@ -260,16 +264,16 @@ j --ec-manager-config
 0 --enable-mfu-metrics --no-enable-mfu-metrics
 0 --enable-mixed-moe-lora-format --no-enable-mixed-moe-lora-format
 0 --enable-mm-embeds --no-enable-mm-embeds
-0 --enable-moe-shared-loras --no-enable-moe-shared-loras
-0 --enable-nccl-comm-suspend --no-enable-nccl-comm-suspend
+0 --enable-moe-shared-loras --no-enable-moe-shared-loras >=0.26.0
+0 --enable-nccl-comm-suspend --no-enable-nccl-comm-suspend >=0.30.0
 0 --enable-nccl-for-dp-synchronization >=0.33.0
 0 --enable-offline-docs --no-enable-offline-docs
-0 --enable-per-request-metrics --no-enable-per-request-metrics
+0 --enable-per-request-metrics --no-enable-per-request-metrics >=0.25.1
 0 --enable-prompt-embeds --no-enable-prompt-embeds
 0 --enable-prompt-tokens-details --no-enable-prompt-tokens-details
 0 --enable-request-id-headers --no-enable-request-id-headers
 0 --enable-return-routed-experts --no-enable-return-routed-experts
-0 --enable-scale-out --no-enable-scale-out
+0 --enable-scale-out --no-enable-scale-out >=0.30.0
 0 --enable-server-load-tracking --no-enable-server-load-tracking
 0 --enable-shm-tensor-arena --no-enable-shm-tensor-arena >=0.32.0
 0 --enable-sleep-mode --no-enable-sleep-mode
@@ -277,13 +281,13 @@ j --ec-manager-config
 0 --enable-ssl-refresh --no-enable-ssl-refresh
 0 --enable-tokenizer-info-endpoint --no-enable-tokenizer-info-endpoint
 0 --enable-tower-connector-lora --no-enable-tower-connector-lora
-0 --enable-trace-replay --no-enable-trace-replay
+0 --enable-trace-replay --no-enable-trace-replay >=0.29.0
 0 --enable-uvicorn-access-log >=0.33.0
 j --eplb-config
 0 --exclude-tools-when-tool-choice-none --no-exclude-tools-when-tool-choice-none
 1 --expert-placement-strategy
 0 --fail-on-environ-validation --no-fail-on-environ-validation
-j --fault-tolerance-config
+j --fault-tolerance-config >=0.27.1
 1 --fingerprint-mode
 1 --fingerprint-value
 0 --fully-sharded-loras --no-fully-sharded-loras
@@ -300,10 +304,10 @@ j --fault-tolerance-config
 0 --interleave-mm-strings --no-interleave-mm-strings
 1 --io-processor-plugin
 j --ir-op-priority
-1 --jit-monitor-mode
+1 --jit-monitor-mode >=0.25.1
 0 --jit-monitor-verbose --no-jit-monitor-verbose
-1 --kda-decode-backend
-1 --kda-prefill-backend
+1 --kda-decode-backend >=0.30.0
+1 --kda-prefill-backend >=0.27.1
 j --kernel-config
 0 --kv-cache-metrics --no-kv-cache-metrics
 1 --kv-cache-metrics-sample
@@ -321,7 +325,7 @@ j --logging-config >=0.31.0
 + --lora-target-modules
 1 --mamba-backend
 1 --mamba-cache-philox-rounds
-1 --mamba-ssu-algorithm
+1 --mamba-ssu-algorithm >=0.27.1
 1 --master-addr
 1 --master-port
 1 --max-log-len
@@ -330,17 +334,17 @@ j --logging-config >=0.31.0
 1 --max-parallel-loading-workers
 j --media-io-kwargs
 1 --middleware
-0 --mm-device-do-normalize --no-mm-device-do-normalize
+0 --mm-device-do-normalize --no-mm-device-do-normalize >=0.28.0
 1 --mm-encoder-attn-backend
 1 --mm-encoder-attn-dtype
 1 --mm-encoder-fp8-scale-path
 1 --mm-encoder-fp8-scale-save-margin
 1 --mm-encoder-fp8-scale-save-path
 1 --mm-encoder-tp-mode
-1 --mm-hasher-algorithm
+1 --mm-hasher-algorithm >=0.27.1
 1 --mm-processor-cache-gb
 1 --mm-processor-cache-type
-1 --mm-processor-device
+1 --mm-processor-device >=0.28.0
 j --mm-processor-kwargs
 1 --mm-shm-cache-max-object-size-mb
 1 --mm-tensor-ipc
@@ -355,14 +359,15 @@ j --model-loader-extra-config
 0 --no-kv-sharing-fast-prefill
 0 --no-long-prefill-token-threshold-adaptive >=0.31.0
 0 --no-mm-encoder-only
-0 --no-use-replayssm
+0 --no-use-replayssm >=0.27.1
 1 --node-rank -r
 0 --numa-bind --no-numa-bind
 + --numa-bind-cpus
 + --numa-bind-nodes
 1 --otlp-traces-endpoint
+1 --override-attention-dtype <=0.27.1
 j --override-generation-config
-1 --per-request-spec-decode-metrics
+1 --per-request-spec-decode-metrics >=0.29.0
 j --pooler-config
 1 --port
 1 --prefix-caching-hash-algo
@@ -374,9 +379,9 @@ j --reasoning-effort-map >=0.33.0
 1 --reasoning-parser
 1 --reasoning-parser-plugin
 1 --renderer-num-workers
-1 --replayssm-buffer-len
+1 --replayssm-buffer-len >=0.27.1
 1 --response-role
-0 --return-sampling-mask --no-return-sampling-mask
+0 --return-sampling-mask --no-return-sampling-mask >=0.28.0
 0 --return-tokens-as-token-ids --no-return-tokens-as-token-ids
 1 --revision
 1 --root-path
@@ -391,9 +396,9 @@ j --reasoning-effort-map >=0.33.0
 1 --sleep-mode-backend >=0.33.0
 0 --sleep-mode-offload-cudagraph --no-sleep-mode-offload-cudagraph >=0.32.0
 + --sleep-preserve-parameter-names >=0.31.0
-1 --sparse-indexer-topk-backend
+1 --sparse-indexer-topk-backend >=0.30.0
 0 --specialize-active-lora --no-specialize-active-lora
-1 --sse-keep-alive-interval
+1 --sse-keep-alive-interval >=0.29.0
 1 --ssl-ca-certs
 1 --ssl-cert-reqs
 1 --ssl-certfile
@@ -418,10 +423,10 @@ j --structured-outputs-config
 0 --use-fp64-gumbel --no-use-fp64-gumbel
 0 --use-tqdm-on-load --no-use-tqdm-on-load
 1 --uvicorn-log-level
-1 --video-pruning-method
+1 --video-pruning-method >=0.27.1
 1 --video-pruning-rate
 j --watchdog-config >=0.33.0
-j --watermark-config
+j --watermark-config >=0.30.0
 j --weight-transfer-config
 1 --worker-extension-cls
 """
@@ -614,7 +619,8 @@ COMMAND_TABLE = CommandTable(
         not_simulated=NOT_SIMULATED,
         no_effect=WITHOUT_EFFECT,
     ),
-    releases=release_names("vllm", "0.30.0 0.31.0 0.32.0 0.33.0"),
+    releases=release_names(
+        "vllm", "0.24.0 0.25.1 0.26.0 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0 0.33.0"),
     style=ArgumentStyle(underscores=True),
     positional=True,
     images=("vllm",),

@@ -161,6 +161,7 @@ def test_without_a_rule_set_the_newest_release_with_all_flags_is_simulated() -> 
     assert found.notes == ("command line at character 47: sglang@0.5.23 has no flag '--mamba-scheduler-strategy' "
                            "(0.5.23 has --mamba-radix-cache-strategy): sglang@0.5.9 is simulated (-p chooses)",
                            )  # fmt: skip
+    assert read_pasted("vllm serve M --calculate-kv-scales", []).profile == "vllm@0.27.1"
     assert read_pasted("llama-server -m M -fa -c 8", []).profile == "llama_cpp@b6160"
     assert read_pasted("llama-server -m M -fa on -c 8", []).profile == "llama_cpp@b11549"
 
