@@ -18,7 +18,7 @@ from cachesim.engines import registry
 from cachesim.engines.composition import ComposedRules, MainBranch, format_period
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import DEFAULT
-from cachesim.engines.shared.rule_set import Change, RuleSet
+from cachesim.engines.shared.rule_set import Change
 from cachesim.engines.shared.timeline import UNKNOWN, Commit
 
 _BUILD = re.compile(r"b(\d{1,9})")
@@ -182,7 +182,7 @@ def _composed(engine: Engine, name: str, found: ComposedRules, point: Commit, ne
         return ResolvedName(base, f"{name} -> {base}{_in_force(engine, base)}", found.notes)
     sources = dict.fromkeys(change.source or change.field for change in found.changes)
     label, full = f"{base} with {', '.join(sources)}", f"{engine.name}@{name}"
-    rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")
+    rules = found.rules.changed({"name": full, "build": name, "source": f"{label}: composed, not recorded"})
     registry.add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
     return ResolvedName(full, f"{name} -> {label}", found.notes, is_composed=True)
 

@@ -138,13 +138,16 @@ class MainBranch:
         """Return the points between two rule sets at which a decision (with ``log``, or the log) changed, in order. A
         change that the newer of the two does not have belongs to a later pair, whose rule sets were recorded in the
         opposite order."""
-        decisions = {path: spans for path, spans in self.spans.items()
-                     if log or path.partition(".")[0] not in LOG_FIELDS}  # fmt: skip
-        return sorted({
-            span.first for (low, *_), (high, _, leaves) in pairwise(self._tables) for path, spans in decisions.items()
-            for span in spans if span.first.by(high) and not span.first.by(low)
-            if self._span_at(path, high).value == leaves.get(path)
-        })  # fmt: skip
+        return sorted({span.first for path, spans in self._varying.items() for span in spans
+                       if (log or path.partition(".")[0] not in LOG_FIELDS) and self._lands(path, span)})  # fmt: skip
+
+    def _lands(self, path: str, span: FieldSpan) -> bool:
+        """True if a value begins after the older and by the newer of two neighbouring rule sets, and the newer has the
+        value that the field has then."""
+        for (low, *_), (high, _, leaves) in pairwise(self._tables):
+            if span.first.by(high):
+                return not span.first.by(low) and bool(self._span_at(path, high).value == leaves.get(path))
+        return False
 
     def period(self, name: str) -> RuleSetPeriod:
         """Return the period in which a rule set of the main branch was in force."""

@@ -6,7 +6,7 @@ It only informs the reader: cachesim never executes a file because a scenario na
 
 from __future__ import annotations
 
-import os.path
+import os
 import re
 from functools import cache
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from typing import AbstractSet
 
 from cachesim.base.errors import BadInput, Crash, cut, nearest, quoted
 from cachesim.base.untrusted_files import FILE, kind, path_of
-from cachesim.scenarios.load import find, neighbour
+from cachesim.scenarios.load import inside, neighbour
 from cachesim.scenarios.schema import Scenario
 
 
@@ -57,7 +57,7 @@ def corpus_files() -> dict[str, Path]:
 @cache
 def _files_below(root: Path) -> dict[str, Path]:
     """Return the scenario files of a folder by scenario id. Bundled files do not change while a process runs."""
-    return {file.stem: file for file in find([root])}
+    return {file.stem: file for file in inside(root)}
 
 
 def shown_in() -> dict[str, list[str]]:
@@ -73,11 +73,12 @@ def named(text: str) -> Path:
     """
     if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
         return path_of(text)
-    files = corpus_files()
-    if text not in files:
-        hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"
-        raise BadInput("not a file, a scenario id or a line of requests", file=text, hint=hint)
-    return files[text]
+    file = f"{text}.toml"
+    for folder, _, names in os.walk(corpus_root()):
+        if file in names:
+            return Path(folder, file)
+    hint = nearest(text, corpus_files()) or neighbour(Path(text)) or "see cachesim scenarios"
+    raise BadInput("not a file, a scenario id or a line of requests", file=text, hint=hint)
 
 
 def could_be_id(text: str) -> bool:

@@ -111,7 +111,9 @@ class RuleSet(Version, ABC):
         for name, value in self._fields.items():
             if name in DESCRIPTION_FIELDS:
                 continue
-            if isinstance(value, Mapping):
+            if callable(value):
+                out[name] = value
+            elif isinstance(value, Mapping):
                 out |= {f"{name}.{key}": entry for key, entry in value.items() if entry != frozenset()}
             elif isinstance(value, Set):
                 out |= {f"{name}.{member}": True for member in sorted(value, key=str)}   # a set has no order
@@ -171,7 +173,11 @@ class RuleSet(Version, ABC):
             inner.setdefault(outer, {})[field] = values[name]
         plain = {name: value for name, value in values.items() if "." not in name}
         tables = {name: replace(getattr(self, name), **given) for name, given in inner.items()}
-        return replace(self, **plain, **tables)
+        found = replace(self, **plain, **tables)
+        known = vars(self).get("_fields", {})
+        if values.keys() <= known.keys() and not any(is_table(value) for value in values.values()):
+            vars(found)["_fields"] = {**known, **values}         # instead of collecting all fields again
+        return found
 
 
 def rule_sets_in(kind: type[R], *namespaces: Mapping[str, object]) -> dict[str, R]:
