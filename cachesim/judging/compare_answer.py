@@ -12,10 +12,12 @@ from typing import Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.brief_repr import brief_repr
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, OverLimit
+from cachesim.base.limits import EXACT_WORK
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request, prompt_of, with_identities
 from cachesim.engines.inspection import Key, StoredObject
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.judging.compare_stored import compare_stored
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, Verdict, undecided, worst, wrong
@@ -37,6 +39,7 @@ class ColdRunCache:
         self._prefix: Tokens = ()                      # the latest list that ``_found`` begins with
         self._coming: list[Tokens] = []
         self._exact: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
+        self.work = 0                                  # arithmetic of the cold runs of a run [work units]
 
     def expect(self, tokens: Tokens) -> None:
         """Announce a list whose prefixes will be requested. Nothing is run yet, because the server may refuse it."""
@@ -78,9 +81,16 @@ class ColdRunCache:
         for run, spoken, marked in self._exact.get(tokens, ()):
             if set(logits_at) <= spoken and set(marks) <= marked:
                 return run
+        self.spend(len(tokens))
         run = cold(self.model, tokens, logits_at=logits_at, marks=marks)
         self._exact.setdefault(tokens, []).append((run, set(logits_at), set(marks)))
         return run
+
+    def spend(self, tokens: int) -> None:
+        """Count the arithmetic of a cold run of so many tokens. Raise OverLimit if it is more than all may do."""
+        self.work += cost_of(self.model, tokens, max(1, tokens), tokens * (tokens - 1) // 2)[2]
+        if self.work > EXACT_WORK.now:
+            raise EXACT_WORK.exceeded("the cold runs do more exact arithmetic than they may")
 
 
 def begins(known: Tokens, tokens: Tokens) -> bool:
@@ -141,9 +151,11 @@ class Judge:
         self._colds = None if model is None else ColdRunCache(model)
 
     def judge(self, request: Request, answer: Answer, slot: StoredObject | None) -> RequestVerdict:
-        """Judge an answered request and ``slot``, the state that it left behind."""
+        """Judge an answered request and ``slot``, the state that it left behind. Raise OverLimit."""
         try:
             return RequestVerdict(*self._whole(*with_identities(request, answer), slot))
+        except OverLimit:
+            raise
         except Exception as error:      # a check that raises leaves the verdict undecided
             return undecided_by(error)
 
@@ -182,7 +194,9 @@ class Judge:
     ) -> tuple[Verdict, Verdict]:
         """Compare an answer that contains a context shift with a cold run that shifts at the same tokens."""
         cuts = [CutAt(*shift) for shift in answer.shifts]
-        outputs, store = cold_shifted(model, prompt_of(request, answer), evaluated(answer), cuts)
+        prompt, later = prompt_of(request, answer), evaluated(answer)
+        self.cold_runs.spend(len(prompt) + len(later))
+        outputs, store = cold_shifted(model, prompt, later, cuts)
         if len(outputs) != len(answer.outputs):
             return NO_PLACE, CORRECT
         expected = [ExpectedOutput(output.pos, cold.digest, cold.logits)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Container, Mapping
 
+from cachesim.base.errors import OverLimit
 from cachesim.base.keyed_tokens import plain_tokens, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
@@ -70,6 +71,8 @@ class AnswerObserver(SilentObserver):
         judge = self.given if self.starts == 1 else self.judge
         same = judge is not None and judge.model in (None, server.model)        # flags may change what a model reads
         self.judge = judge if judge is not None and same else Judge(server.model)
+        if self.starts == 1 and self.judge.model is not None:
+            self.judge.cold_runs.work = 0
 
     def on_event(self, event: Event) -> None:
         """Record stored objects that appear and disappear, and copy the state of a slot at its release: the next
@@ -110,6 +113,8 @@ class AnswerObserver(SilentObserver):
         judged = self.judge.judge(request, answer, slot)
         try:
             judged.armed = self._armed() if self.only is None else []
+        except OverLimit:
+            raise
         except Exception as error:      # a check that raises leaves the verdict undecided
             judged = undecided_by(error)
         judged.window = _window(slot) if slot is not None else None

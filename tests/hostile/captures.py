@@ -50,6 +50,7 @@ def kv_events(rng, number):
 
 def replies(rng, number):
     """Return an import of request bodies with mutated replies."""
-    file = rng.choice(sorted(REPLIES.glob("*.jsonl")))
-    argv = ("import", "in.jsonl", *rng.choice(((), ("--json",), ("-v",), ("-np", "2"))))
+    file = rng.choice(sorted(REPLIES.rglob("*.jsonl")))
+    engine = () if file.parent == REPLIES else ("-p", file.parent.name)
+    argv = ("import", "in.jsonl", *engine, *rng.choice(((), ("--json",), ("-v",), ("-np", "2"))))
     return Mutant("replies", number, argv, {"in.jsonl": _bent(rng, file)})

@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, NothingFound
 from cachesim.base.escaping import shell_word
-from cachesim.base.late_bar import late_progress
+from cachesim.base.late_bar import LateBar, late_progress
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import KilledItem, finished_in_order
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
@@ -50,7 +50,8 @@ def run(args: Namespace) -> int:
     if pictures.are_wanted() and len(files) != 1:
         raise BadInput(f"a picture shows a single recording, found {len(files)}", hint="name one file")
     if len(files) == 1:
-        found, ended = [replay_file(files[0], args.mode)], None
+        with LateBar("replaying"):
+            found, ended = [replay_file(files[0], args.mode)], None
     else:
         found, ended = replay_all(files, args.mode, processes_for(args.jobs, len(files)))
     traces = [data for data in found if not (args.in_scope and data["scope"] == "out")]

@@ -13,11 +13,12 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import engine_of
-from cachesim.judging.judged_run import run_judged
+from cachesim.judging.judged_run import RunCutOff, run_judged
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play
+from cachesim.tools.replay.command import checker
 
 resource = pytest.importorskip("resource")
 MEMORY, SECONDS = 600 << 20, 20
@@ -124,6 +125,19 @@ def test_what_was_spent_before_a_restart_counts(tmp_path, lift):
     with pytest.raises(BadInput, match=r"step 4: .*at most 25 tokens"):
         replayed(trace(tmp_path, ["-c", "256"], [*steps, {"i": 3, "op": "restart", "events": []},
                                                  completion(4, n_predict=10)]))  # fmt: skip
+
+
+def test_the_cold_runs_of_a_judge_are_limited(tmp_path, lift):
+    scenario = from_line("S300.A9/S.B9/S.C9/S.D9", model="AAAA", profiles=(IK,))
+    steps = [completion(number, prompt=[5] * 300 + [6 + number], n_predict=1) for number in range(4)]
+    recording = trace(tmp_path, ["-c", "512"], steps)
+    lift(EXACT_WORK=5_000)
+    assert play(scenario, IK, "exact").exact < 5_000 and replayed(recording).steps == 4
+    with pytest.raises(RunCutOff, match=r"cold runs do more exact arithmetic .*5,000 work units .*exact=N") as cut_off:
+        run_judged(scenario, IK)
+    assert len(cut_off.value.run.requests) == 2
+    with pytest.raises(BadInput, match="step 2: the cold runs do more"):
+        replay(read_trace(recording, engine_of(IK).profiles), "exact", checker())
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b10587", IK, "mlx_lm@d78bf58e"])

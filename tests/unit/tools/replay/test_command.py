@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 
 import pytest
 
-from cachesim.base import exits
+from cachesim.base import exits, late_bar
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.player import Player
 from cachesim.tools.replay.command import BAD, FAULT, add_arguments, find_traces, replay_one
 from tests.live.fake import Fake
-from tests.shared import SMALL
+from tests.shared import ROOT, SMALL
 from tests.unit.tools.command_arguments import arguments
 
 NOW = "llama_cpp@b11549"
+DATA = ROOT / "tests/data/ik_llama_parallel"
 STALE = "A5/B10/B[:3].C3>2"             # the answer to its last request is wrong
 
 
@@ -127,6 +129,18 @@ def test_an_interrupted_replay_has_the_results_until_then(recorded, tmp_path, ca
     assert main(["replay", *files, "--json"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
     assert [one["file"] for one in json.loads(out)["traces"]] == files[:1] and "1 of 3" in err
+
+
+def test_a_single_recording_has_a_bar_while_it_is_replayed(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(late_bar, "DELAY", 0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert main(["replay", str(DATA / "llama-shortage-5049.json")]) == exits.HOLDS
+    assert "replaying" in sys.stderr.getvalue()
 
 
 def test_a_picture_shows_a_single_recording_with_the_first_difference(recorded, tmp_path, capsys):
