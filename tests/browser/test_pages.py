@@ -233,12 +233,30 @@ def test_names_of_lanes_and_requests_stay_when_a_picture_is_scrolled(opened, siz
     assert page.evaluate(OUTSIDE) <= 0
 
 
-def test_a_phone_shows_the_tokens_first(opened):
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_marks_of_the_slider_stand_apart(opened, size):
+    page = opened("many", size)
+    gaps = page.evaluate("""() => ['.losses', '.requests'].flatMap(name => {
+        const boxes = [...document.querySelectorAll(name + ' button')].map(e => e.getBoundingClientRect());
+        return boxes.slice(1).map((box, i) => box.left - boxes[i].right); })""")
+    assert len(gaps) > 10 and min(gaps) >= 0
+
+
+def test_a_phone_shows_the_lanes_first(opened):
     page = opened("many", "narrow")
-    lane = page.evaluate("() => document.querySelector('#r0 .block').getBoundingClientRect().left")
+    lane = page.evaluate("() => document.querySelector('#r3 .block').getBoundingClientRect().left")     # of slot 0
     cover = page.locator(".names .cover").evaluate("e => e.getBoundingClientRect().right")
     assert 0 <= lane - cover < 20
     assert opened("many").locator(".draw").evaluate("e => e.scrollLeft") == 0
+
+
+def test_a_phone_shows_where_the_first_difference_is(opened):
+    page = opened("diff", "narrow")
+    page.wait_for_function("() => document.querySelector('.names.moved')")
+    label, cover = page.evaluate("""() => ['.first + text', '.names .cover'].map(
+        one => document.querySelector(one).getBoundingClientRect())
+        .map((box, i) => i ? box.right : box.left)""")
+    assert label >= cover
 
 
 @pytest.mark.parametrize("name", ["two", "wrong", "diff"])

@@ -13,7 +13,7 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.errors import counted
 from cachesim.base.escaping import attribute, markup
 from cachesim.judging.verdict_text import answer_text
-from cachesim.tools.picture.legend import LETTERS, WORDS
+from cachesim.tools.picture.legend import LETTERS, WORDS, origins_list
 from cachesim.tools.picture.position_scale import cut, inner, text
 from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch
 
@@ -120,7 +120,8 @@ def bars_html(scenes: Sequence[Scene]) -> str:
     left = len(requests) - MOST_REQUESTS
     more = f'<p class="dim">{counted(left, "more request")}</p>' if left > 0 else ""
     title = f"{len(scenes)} rule sets, the best first"
-    return f'<section class="engines"><h2>{title}</h2>{shown}{more}</section>'
+    signs = origins_list(scenes, {part.origin for one in requests for bar in one.bars for part in bar.stretches})
+    return f'<section class="engines"><h2>{title}</h2>{signs}{shown}{more}</section>'
 
 
 def _request_html(request: RequestBars, most: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Iterator, NamedTuple, Sequence
+from typing import Container, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import markup
 from cachesim.tools.picture.block_cells import cell_signs
@@ -159,9 +159,24 @@ def legend(y: float, scene: Scene, lanes: Lanes, scale: PositionScale, wide: flo
 
 def legend_list(scene: Scene, lanes: Lanes, scale: PositionScale) -> str:
     """Return the legend as a list of HTML, which wraps."""
+    return _list(_signs(scene, lanes, scale))
+
+
+def origins_list(scenes: Sequence[Scene], origins: Container[str]) -> str:
+    """Return the legend of these origins of tokens as a list of HTML."""
+    return _list(_origin_sign(one, scenes) for one in WORDS if one in origins)
+
+
+def _list(signs: Iterable[LegendSign]) -> str:
     box = f'<svg class="cs" width="{WIDE}" height="{HIGH}" aria-hidden="true">'
-    signs = (f"<li>{box}{sign.drawn}</svg> {markup(sign.says)}</li>" for sign in _signs(scene, lanes, scale))
-    return f'<ul class="legend">{"".join(signs)}</ul>'
+    rows = (f"<li>{box}{sign.drawn}</svg> {markup(sign.says)}</li>" for sign in signs)
+    return f'<ul class="legend">{"".join(rows)}</ul>'
+
+
+def _origin_sign(origin: str, scenes: Sequence[Scene]) -> LegendSign:
+    letter = text(WIDE / 2, 11, LETTERS[origin], "letter")
+    says = " / ".join(dict.fromkeys(origin_text(origin, scene) for scene in scenes))
+    return LegendSign(f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', says)
 
 
 def _rows_signs(held: Sequence[SlotMemory]) -> Iterator[tuple[bool, str, str, str]]:
@@ -178,10 +193,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendS
     parts = [(row, part) for row in scene.rows for part in row.stretches]
     for origin in WORDS:
         if any(part.origin == origin for _, part in parts):
-            letter = text(WIDE / 2, 11, LETTERS[origin], "letter")
-            yield LegendSign(
-                f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', origin_text(origin, scene)
-            )
+            yield _origin_sign(origin, [scene])
     held, reads = [row.memory for row in scene.rows], [(row, read) for row in scene.rows for read in row.foreign]
     box = f'width="{WIDE}" height="{HIGH}"'
     arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'

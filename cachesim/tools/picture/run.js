@@ -103,6 +103,7 @@ class Run {
     const [top, under] = d.head;
     this.head.prepend(svg("rect", { class: "cover", x: 0, y: top, width: d.width[1], height: under - top }));
     this.svg.append(this.head);
+    this.differs = this.svg.querySelector(".first + text");
     this.draw.addEventListener("scroll", () => this.stay());
   }
 
@@ -111,7 +112,7 @@ class Run {
     return this.svg.clientWidth / this.svg.viewBox.baseVal.width || 1;
   }
 
-  // Leave out the notes beside the tokens where there is no room for them. A phone shows the tokens first.
+  // Leave out the notes beside the tokens where there is no room for them. A phone shows the lanes first.
   fit() {
     const narrow = this.draw.clientWidth < this.d.width[1];
     const to = this.d.width[narrow ? 0 : 1];
@@ -152,6 +153,8 @@ class Run {
     const y = this.draw.scrollTop / scale;
     this.head.classList.toggle("moved", y > 0);
     this.head.setAttribute("transform", "translate(0 " + y + ")");
+    const names = this.short() ? this.numbers() : this.d.names;
+    if (this.differs) this.differs.setAttribute("x", x > 0 ? x + names + 4 : 12);
     if (x > 0 && !this.names) this.name();
     if (!this.names) return;
     this.names.classList.toggle("moved", x > 0);

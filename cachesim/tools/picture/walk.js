@@ -129,8 +129,9 @@ class Timeline {
     for (const [name, each] of Object.entries(some)) {
       let free = -1;
       const there = each.sort((a, b) => a[0] - b[0]).filter(([p, , text]) => {
-        const fits = (p / this.end) * wide >= free;
-        if (fits) free = (p / this.end) * wide + 7 * text.length + 8;
+        const left = Math.min((p / this.end) * wide, wide + 8 - 8 * text.length);
+        const fits = left >= free;
+        if (fits) free = left + 7 * text.length + 8;
         return fits;
       });
       this.find(name).replaceChildren(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +14,12 @@ from cachesim.base.parser_process import from_line, to_line
 from cachesim.tools.playground.case import problem
 
 WORKER = (sys.executable, "-P", str(Path(__file__).with_name("worker.py")))
-SECONDS = 10.0               # time for a case, after which the worker is replaced
+CPU_SECONDS = 10.0           # CPU time for a case, after which the worker ends
+SECONDS = 60.0               # time for a case, after which the worker is replaced: a busy machine gives it less CPU
+TIMED_OUT = -getattr(signal, "SIGPROF", 0)       # return code of a worker whose CPU time is over
 WAITING = 8                  # cases in the queue, the current case included
 REPLY = 1 << 24              # longest result [bytes]
+LONGER = "run it on the command line, which has no such limit"
 
 
 class QueueFull(Exception):
@@ -23,10 +27,11 @@ class QueueFull(Exception):
 
 
 class Simulator:
-    """Worker process that answers a request at a time; it is replaced if it ends or exceeds its time."""
+    """Worker process that answers a request at a time; it is replaced if it ends or exceeds its time. ``cpu``: seconds
+    of CPU time, ``seconds``: in all."""
 
-    def __init__(self, worker: Sequence[str] = WORKER, seconds: float = SECONDS) -> None:
-        self._worker, self._seconds = worker, seconds
+    def __init__(self, worker: Sequence[str] = WORKER, seconds: float = SECONDS, cpu: float = CPU_SECONDS) -> None:
+        self._worker, self._seconds, self._cpu = worker, seconds, cpu
         self._process: asyncio.subprocess.Process | None = None
         self._turn, self._waiting = asyncio.Lock(), 0
 
@@ -35,8 +40,9 @@ class Simulator:
         if self._process is None:
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
-                *self._worker, str(os.getpid()), stdin=pipe, stdout=pipe, limit=REPLY, start_new_session=True
-            )
+                *self._worker, str(os.getpid()), str(self._cpu), stdin=pipe, stdout=pipe, limit=REPLY,
+                start_new_session=True,
+            )  # fmt: skip
         return self._process
 
     async def ask(self, request: Mapping[str, Any]) -> Any:
@@ -60,18 +66,20 @@ class Simulator:
             return from_line(reply)
         except TimeoutError:
             await self.close()
-            return problem(f"the simulation took longer than {self._seconds:g} s")
+            return problem(f"the simulation took longer than {self._seconds:g} s", LONGER)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            await self.close()
+            if await self.close() == TIMED_OUT:
+                return problem(f"the simulation took longer than {self._cpu:g} s of CPU time", LONGER)
             return problem("the simulation ended without a result; the terminal of the playground may say why")
         except BaseException:                 # the reply would be taken for that of the next request
             await self.close()
             raise
 
-    async def close(self) -> None:
-        """End the worker."""
+    async def close(self) -> int | None:
+        """End the worker; return its code, None = none ran."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            return await process.wait()
+        return None

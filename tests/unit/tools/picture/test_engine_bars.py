@@ -87,6 +87,13 @@ def test_html_widths_are_shares_of_the_longest_prompt(scenes):
     assert html.index("#0 S.A") < html.index("#1 S.A.a.B") < html.index("#2 S.X")
 
 
+def test_the_letters_of_the_bars_are_explained_before_them(scenes):
+    legend, _, bars = bars_html(scenes).partition("</ul>")
+    letters = r'class="letter"[^>]*>(\S)<'
+    assert sorted(re.findall(letters, legend)) == sorted({*re.findall(letters, bars)})
+    assert "loaded from the prompt cache / loaded from the shared cache" in legend
+
+
 def test_the_page_and_the_drawing_begin_with_the_bars(scenes):
     text = page(scenes, PictureOptions())
     assert 0 < text.index('<section class="engines">') < text.index('<div class="verdicts">')
@@ -169,7 +176,7 @@ def test_a_figure_on_a_page_is_exact():
              rect.format(50, 49, "again", "50 to 98: evaluated again, gone") + letter.format(74.5, "!"),
              rect.format(99, 1, "evaluated", "99 to 99: evaluated, new")]  # fmt: skip
     whole = rect.format(0, 100, "evaluated", "0 to 99: evaluated, new") + letter.format(50, "E")
-    assert bars_html(runs) == (
+    assert re.sub('<ul class="legend">.*?</ul>', "", bars_html(runs)) == (
         '<section class="engines"><h2>2 rule sets, the best first</h2><h3>#0 A, 100 prompt tokens</h3>'
         f'<div class="bar"><b>a</b>{drawn.format(f"a: {first}", "".join(parts))}<span>{first}</span></div>'
         f'<div class="bar"><b>&lt;b&gt;</b>{drawn.format(f"&lt;b&gt;: {other}", whole)}'
