@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.search import AdviceSearch
     from cachesim.tools.advise.setup_changes import CaseArguments, Trial
 
-SCHEMA = 3             # version of the JSON form of `advise`
+SCHEMA = 4             # version of the JSON form of `advise`
 SECONDS = 60           # default time limit of a search
 IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose tools need this one
 

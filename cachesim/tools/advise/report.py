@@ -31,8 +31,7 @@ def found_report(data: Data) -> RenderableType:
 def _found(data: Data) -> Iterator[RenderableType]:
     if not _is_refuted(data):
         yield from predicted_lines(data["base"]["predicted"])
-        yield indented(f"peak memory: {data['base']['mib']:,.1f} MiB ({data['sizes']})" if data["sizes"]
-                       else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
+        yield indented(_peak(data), "dim")
     for i, item in enumerate(data["advice"], 1):
         yield from _piece(str(i), item, data)
     yield from _proposed(data)
@@ -42,6 +41,13 @@ def _found(data: Data) -> Iterator[RenderableType]:
         yield as_typed(data["log"]["command"], "cyan", "   ")
     for item in (*data["not_released"], *data["traps"]):
         yield from _piece("-", item, data)
+
+
+def _peak(data: Data) -> str:
+    mib = data["base"]["mib"]
+    if mib is not None:
+        return f"peak memory: {mib:,.1f} MiB ({data['sizes']})"
+    return f"MiB: n/a ({'the server reserves its pool at its start' if data['sizes'] else '--sizes names a model'})"
 
 
 def try_sentence(data: Data) -> str:

@@ -184,7 +184,8 @@ def advice_data(
 ) -> Data:
     """Return a search and its chosen advice as data. ``asked``: arguments that name the case and its server on a
     command line, None = its line. ``has_texts``: as in ``case_data``. ``mib`` is None without the sizes of a real
-    model. Rule sets that are not released are no advice: a user cannot install them."""
+    model, and for a pool that the server reserves. Rule sets that are not released are no advice: a user cannot
+    install them."""
     known, named = case_data(search, has_texts), asked or CaseArguments()
     base, bound = known.pop("base"), known.pop("bound")
     if bound["holds"] is None:
@@ -206,7 +207,10 @@ def _outcome(outcome: TrialOutcome) -> Data:
 
 
 def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:
-    return round(piece.bytes / MIB, 3) if sizes.source else None
+    """Return the peak memory of a case, None without the sizes of a real model, and for a server that reserves its pool
+    at its start: it holds the same whatever it is asked."""
+    reserved = engine_of(piece.tried.case.profile).manual.pool
+    return round(piece.bytes / MIB, 3) if sizes.source and not reserved else None
 
 
 def piece_data(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseArguments) -> Data:

@@ -82,10 +82,16 @@ def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:
         hidden = step["dull"] or step["role"] in QUIET or (step["role"] == Role.CREATE and not made)
         if verbose or not hidden:
             mark = f" [{step['grade']}]" if step["grade"] in (Grade.READ, Grade.OURS) else ""
-            table.add_row(step["rule"], Text(f"{step['says']}{mark}"))
+            pool = " (assumed pool)" if data["flags"]["assumed"] and _counts_free_ones(step) else ""
+            table.add_row(step["rule"], Text(f"{step['says']}{pool}{mark}"))
     left = len(data["decisions"]) - table.row_count
     more = [Text(f" {counted(left, 'more decision')} (-v)", "dim")] if left else []
     return Group(*([table] if table.row_count else [Text("no decisions with an effect", "dim")]), *more)
+
+
+def _counts_free_ones(step: Mapping[str, Any]) -> bool:
+    """True if the sentence of a decision states how many blocks or slots of the pool are free."""
+    return "free" in step["because"] and "free" in step["says"]
 
 
 def _verdict(data: Mapping[str, Any]) -> Iterator[RenderableType]:

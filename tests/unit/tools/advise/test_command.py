@@ -67,6 +67,14 @@ def test_mib_are_those_of_the_real_model(capsys):
     assert json.loads(out)["advise"][0]["base"] == data["base"]
 
 
+@pytest.mark.parametrize("profile", ["vllm@latest", "sglang@latest"])
+def test_a_pool_that_the_server_reserves_has_no_memory_at_the_fullest(capsys, profile):
+    code, out, _ = told(capsys, "A40>8/A.B9", "-p", profile, "--model", "qwen3-8b", "--json")
+    data = json.loads(out)["advise"][0]
+    assert (code, data["sizes"], data["base"]["mib"]) == (exits.HOLDS, "config.json of Qwen/Qwen3-8B", None)
+    assert {item["mib"] for item in data["advice"]} <= {None}
+
+
 @pytest.mark.long
 def test_a_log_can_have_the_sizes_of_a_real_model(capsys):
     code, out, _ = told(capsys, str(EXCERPT), "--sizes", "qwen3-next", "--json")

@@ -48,3 +48,11 @@ def test_a_picture_shows_every_rule_set_and_the_request(capsys, tmp_path):
     assert f"wrote {file}" in capsys.readouterr().err
     page = file.read_text()
     assert page.count('role="listitem"') == 4
+
+
+def test_free_blocks_of_an_assumed_pool_are_said_to_be_assumed(capsys):
+    main([*LINE, "-p", "vllm@latest"])
+    assert "511 are free (assumed pool)" in capsys.readouterr().out
+    main([*LINE, "-p", "vllm@latest", "--set", "num_gpu_blocks=20"])
+    out = capsys.readouterr().out
+    assert "19 are free" in out and "assumed" not in out
