@@ -275,7 +275,7 @@ def test_explain_options_and_profiles(run):
     assert "block-cache 1.0" in out
     assert 0 < out.index("BC-HASH.PREFIX") < out.index("BC-EVICT.FREED-FIRST")
     out = run("profiles", "diff", "block_cache@1", "block_cache@early")
-    assert re.search(r"hash_block_tokens +BC-HASH\.PREFIX +BC-HASH\.ALONE", out)
+    assert re.search(r"hash_block_tokens +BC-HASH\.PREFIX -> BC-HASH\.ALONE", out)
 
 
 def test_pictures(run, site):

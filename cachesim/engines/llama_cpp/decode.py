@@ -22,7 +22,7 @@ from cachesim.engines.llama_cpp.slot_assignment import (
     orphaned_children,
     process_next,
 )
-from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, make_draft, verify
+from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, make_drafts, verify
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.evaluation_cost import cost_of
@@ -141,7 +141,7 @@ def decode_drafts(srv: Core) -> None:
         task = slot.task
         if task is None or slot.state is not State.GENERATING:
             continue
-        make_draft(srv, slot, task)
+        make_drafts(srv, [slot])
         if slot.draft:
             srv.decide(srv.rules.spec_batch(), slot)
             _decode_draft(srv, slot, task)

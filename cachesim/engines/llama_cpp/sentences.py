@@ -198,6 +198,8 @@ MEMORY: dict[str, Say] = {
     "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (
         "speculative decoding not supported by this context"),
     "LC-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
+    "LC-SPEC-FULL": lambda v, b: NoEffect("the drafter's memory has room") if v is None else (
+        f"the drafter's memory has no free cell: the draft ends after {counted(v, 'token')}"),
     "LC-SPEC-BATCH": lambda v, b: f"the draft is {'a batch of its own' if v else 'in the batch of all slots'}",
     "LC-SPEC-CKPT": _spec_ckpt,
     "LC-SPEC-COUNT": _count,

@@ -44,7 +44,7 @@ from cachesim.engines.llama_cpp.slot_assignment import (
 )
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspection, Sequences, Sizes, SlotPoints
-from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
+from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_drafts
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.images import check_images
 from cachesim.engines.shared.server_loop import CoreServer, SlotTasks
@@ -209,11 +209,10 @@ def update_slots(srv: Core) -> None:
     shift_full_slots(srv)
     batch, srv.outputs = DecodeBatch(), {}
     srv.leader = srv.put_back = None
-    drafts_join = srv.settings.drafts and not srv.rules.spec_batch().value
     for slot in srv.slots:
         slot.prompt_span = (0, 0)
-        if drafts_join and slot.state is State.GENERATING and slot.task is not None:
-            make_draft(srv, slot, slot.task)
+    if srv.settings.drafts and not srv.rules.spec_batch().value:
+        make_drafts(srv, srv.slots)
     for slot in srv.slots:
         if slot.state is State.GENERATING and joins(srv, slot):
             slot.i_batch = len(batch)

@@ -6,17 +6,19 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f5
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Iterable, Sequence
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import keyed
-from cachesim.engines.llama_cpp.memory.context import OK
+from cachesim.engines.llama_cpp.memory.context import OK, no_slot_line
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
-from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
+from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, State, Task
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import join_runs
 from cachesim.engines.shared.vocab import forced_draft
@@ -28,27 +30,88 @@ class DrafterFailed(Exception):
     """The draft context could not process a view: an exception that ends the iteration."""
 
 
-def make_draft(srv: Core, slot: Slot, task: Task) -> None:
-    """Draft for a generating slot, and save the state that a rejection would need."""
-    request, held = task.request, len(slot.tokens)
-    if not srv.settings.drafts or slot.replay:
-        return
+@dataclass(slots=True)
+class Draft:
+    """A draft that is being made. ``accepted`` of its ``drafted`` tokens will be accepted; ``steps``: number of tokens
+    that the drafter evaluates for it, at least ``drafted``."""
+
+    slot: Slot
+    task: Task
+    drafted: int
+    accepted: int
+    steps: int
+
+
+def make_drafts(srv: Core, slots: Iterable[Slot]) -> None:
+    """Draft for the generating slots among these, and save the states that rejections would need."""
+    drafts = [draft for slot in slots if (draft := _planned(srv, slot)) is not None]
+    if srv.dft is not None and drafts:
+        _end_when_full(srv, srv.dft.memory, drafts)
+    for draft in drafts:
+        if draft.drafted > 0:
+            _make_draft(srv, draft)
+
+
+def _planned(srv: Core, slot: Slot) -> Draft | None:
+    """Return what the request states about a slot's next draft, None if the server makes none."""
+    task, held = slot.task, len(slot.tokens)
+    if task is None or slot.state is not State.GENERATING or not srv.settings.drafts or slot.replay:
+        return None
     slot.draft = []
+    request = task.request
     share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch has at least a token per slot
     limit = srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share)
     most: int = srv.decide(limit, slot)
+    if most <= 0:
+        return None
     plan = next((d for d in request.drafts if d.at == held), None)
-    drafted = min(most, plan.drafted if plan else request.draft_else)
-    if drafted <= 0:
+    drafted = max(0, min(most, plan.drafted if plan else request.draft_else))
+    accepted = min(drafted, plan.accepted) if plan else drafted
+    return Draft(slot, task, drafted=drafted, accepted=accepted, steps=_drafter_steps(srv, drafted, most))
+
+
+def _drafter_steps(srv: Core, drafted: int, most: int) -> int:
+    """Return the number of tokens that a drafter evaluates for a draft: all that it may draft, or one more than it
+    drafts if it gives up earlier. An MTP head does not know what the context and n_predict leave (``most``)."""
+    longest = srv.settings.flags.spec_draft_n_max
+    allowed = longest if srv.settings.mtp else min(longest, most)
+    return max(drafted, allowed if drafted == most else min(drafted + 1, allowed))
+
+
+def _end_when_full(srv: Core, memory: Memory, drafts: Sequence[Draft]) -> None:
+    """End the drafts at the step that finds too few cells in the drafter's memory."""
+    steps = max(draft.steps for draft in drafts)
+    if memory.has_room(_cells_after(steps, drafts)):
         return
-    right = min(drafted, plan.accepted) if plan else drafted
+    room = next(k for k in range(steps) if not memory.has_room(_cells_after(k + 1, drafts)))
+    end = srv.rules.spec_full(steps, room)
+    if end.value is None:
+        return
+    at: int = srv.decide(end, None)
+    srv.emit(slot_ev.Warn(no_slot_line(sum(1 for draft in drafts if draft.steps > at))))
+    line = srv.rules.full_drafter
+    text = line.text_of(at, srv.settings.mtp)
+    srv.emit(slot_ev.Warn(text) if line.kind == "warn" else slot_ev.Error(text))
+    for draft in drafts:
+        draft.drafted = min(draft.drafted, at)
+        draft.accepted = min(draft.accepted, at)
+
+
+def _cells_after(step: int, drafts: Iterable[Draft]) -> dict[int, int]:
+    """Return the number of drafted tokens of each slot in the drafter's memory after so many steps."""
+    return {draft.slot.id: min(step, draft.steps) for draft in drafts}
+
+
+def _make_draft(srv: Core, draft: Draft) -> None:
+    """Put a draft into its slot, and save the state that a rejection would need."""
+    slot, task, held = draft.slot, draft.task, len(draft.slot.tokens)
     saved = SpecCkpt(held, srv.pos_min(slot), srv.pos_max(slot))
     if srv.dft is not None and srv.dft.memory.recr is not None:
         saved.dft = srv.dft.memory.state_write(slot.id, partial=True)
     sure = [*slot.tokens, slot.sampled]
-    slot.draft = forced_draft(srv.sampler, sure, request, slot.n_gen, right, drafted)
-    task.answer.draft_n += drafted
-    if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
+    slot.draft = forced_draft(srv.sampler, sure, task.request, slot.n_gen, draft.accepted, draft.drafted)
+    task.answer.draft_n += draft.drafted
+    if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, draft.drafted), slot):
         saved.tgt = _saved_state(srv, slot)
         srv.emit(llama_ev.SpecCkpt(slot.id, slot.id_task, pos_min=saved.pos_min, pos_max=saved.pos_max, n_tokens=held))
     slot.spec_ckpt = saved

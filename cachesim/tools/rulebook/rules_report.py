@@ -247,7 +247,7 @@ def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return " ".join(f"{name} {_value_text(part)}" for name, part in value._asdict().items())
+        return ", ".join(f"{name} {_value_text(part)}" for name, part in value._asdict().items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_value_text, value)) or "-"
     return "-" if value in (None, "") else str(value)

@@ -9,6 +9,7 @@ Source: llama.cpp src/llama-kv-cache.cpp (3f545be).
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from itertools import accumulate
 from typing import Callable, Mapping, Sequence
@@ -199,6 +200,13 @@ class AttentionCache:
             return None if any(cells is None for cells in found) else [c for c in found if c is not None]
         cells = self.streams[0].find(ubatch.n, self.masked)
         return None if cells is None else split_by_run(cells, ubatch)
+
+    def has_room(self, tokens: Mapping[int, int]) -> bool:
+        """True if there are cells for so many further tokens of each sequence."""
+        needed = Counter[int]()
+        for seq, n in tokens.items():
+            needed[self.stream(seq)] += n
+        return all(self.streams[number].find(n, self.masked) is not None for number, n in needed.items())
 
     def apply(self, ubatch: Ubatch, found: Sequence[Found], quiet: bool = False) -> None:
         """Put the ubatch's positions into the cells that ``find`` returned for them."""

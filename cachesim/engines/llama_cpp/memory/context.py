@@ -92,6 +92,11 @@ BAD_BATCH = -1
 BAD_BATCH_LINE = "decode: failed to initialize batch"
 
 
+def no_slot_line(n: int) -> str:
+    """Return the log line of llama_decode if a batch of n tokens finds too few cells."""
+    return f"decode: failed to find a memory slot for batch of size {n}"
+
+
 class Context:
     """Memory, the model that fills it, and llama_decode. ``model`` None = positions only. ``bad_batch_lines``: the
     build's log lines for a batch that does not continue the contents of the memory. ``name``: "target" or "draft";
@@ -134,7 +139,7 @@ class Context:
         self.memory.init_update()
         placed = self.memory.init_batch(batch, self.n_ubatch)
         if placed is None:
-            self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
+            self.emit(Warn(no_slot_line(len(batch))))
             return NO_ROOM
         for one in placed:
             self.emit(micro_batch(self.name, one.ubatch))

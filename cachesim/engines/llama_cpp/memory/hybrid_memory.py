@@ -9,7 +9,7 @@ llama-memory-hybrid-iswa.cpp (3f545be).
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
@@ -230,6 +230,10 @@ class Memory:
         return [
             PlacedUbatch(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)
         ]
+
+    def has_room(self, tokens: Mapping[int, int]) -> bool:
+        """True if every attention cache has cells for so many further tokens of each sequence."""
+        return all(cache.has_room(tokens) for cache in self.parts.values())
 
     def apply(self, placed: PlacedUbatch) -> None:
         """Write the metadata of a ubatch."""

@@ -99,6 +99,7 @@ B8916 = replace(
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
     rm_refused=context_shift.refusal_ignored,          # until #22673
     ckpt_unread=use.unread_resets,           # until #22838
+    spec_full=speculative.has_own_memory,              # until #22838
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", *NGRAM_TYPES),       # draft-mtp: #22673; the draft context is saved since #22838

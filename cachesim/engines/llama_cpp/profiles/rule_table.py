@@ -6,7 +6,7 @@ A field is a rule or a number, but never a boolean, which would require an ``if`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.llama_cpp.flags import NGRAM_TYPES
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
@@ -42,6 +42,22 @@ Rule = Callable[..., Decision]
 OUTSIDE = {"port": "8080", "preserve_reasoning": "the template's default"}
 """Defaults of the server that a client notices but no rule uses: its port, and whether the chat template renders the
 reasoning of earlier answers (prompts are given as tokens here, with or without reasoning)."""
+
+
+class FullDrafterLine(NamedTuple):
+    """Log line of a drafter whose memory is full."""
+
+    kind: str                # "warn" or "error"
+    call: str                # that failed
+    counts_first: bool       # the line of an MTP head has the number of its first step, too
+
+    def text_of(self, step: int, is_head: bool) -> str:
+        """Return the text of the line; ``step``: number of steps before."""
+        number = step if is_head and self.counts_first else step - 1
+        return f"{self.call}[{number}] returned 1" if number >= 0 else f"{self.call} returned 1"
+
+
+OF_LLAMA_DECODE = FullDrafterLine("error", call="llama_decode", counts_first=True)
 
 
 @dataclass(frozen=True)
@@ -161,6 +177,7 @@ class Rules(RuleSet):
     shift_of_shared: Callable[[bool], Decision] = shifts.shift_of_shared
     spec_on: Callable[[bool], Decision] = speculative.drafts_anywhere
     draft_max: Callable[[int, int, int, int, int], Decision] = speculative.draft_max
+    spec_full: Callable[[int, int], Decision] = speculative.ends_when_full
     spec_batch: Callable[[], Decision] = speculative.batch_is_shared
     spec_accept: Callable[[bool, bool, int], Decision] = speculative.accept_while_same
     spec_ckpt: Callable[[bool, int, int], Decision] = speculative.needs_checkpoint
@@ -228,6 +245,7 @@ class Rules(RuleSet):
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
     no_cells_line: str = "failed to find {n} available cells in kv cache"      # a state of ``n`` cells finds no room
+    full_drafter: FullDrafterLine = OF_LLAMA_DECODE
     empty_batch_line: str = ""              # logged if a round has no token to evaluate, "" = nothing
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)     # flags with another default than Options
     silent: frozenset[str] = frozenset()    # kinds of events that this build does not log

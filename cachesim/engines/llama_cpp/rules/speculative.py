@@ -46,6 +46,27 @@ def draft_any(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0)
     return Decision(n_ctx, {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
 
 
+@rule("LC-SPEC-FULL.ENDS", Role.DRAFT,
+      llama_cpp(SPECULATIVE, 'common_speculative_impl_draft_mtp::draft "llama_decode"', "3f545be"),
+      since="#22838 (b9109)")
+def ends_when_full(steps: int, room: int) -> Decision:
+    """Return the number of tokens after which a draft ends, None = all its steps find cells. Each step of a drafter
+    puts a token of every drafting slot into the drafter's memory, which all slots share; the draft ends before the step
+    that finds too few cells."""
+    ends = room if room < steps else None
+    return Decision(ends, {"steps": steps, "room": room})
+
+
+# [Gone in llama_cpp@b9230]
+@rule("LC-SPEC-FULL.OWN", Role.DRAFT,
+      llama_cpp(SPECULATIVE, 'common_speculative_gen_draft "n_ctx - params.n_draft"', "9ca2e6776", pull=22838),
+      until="#22838 (b9109)")
+def has_own_memory(steps: int, room: int) -> Decision:
+    """Return None: each slot has a draft context of its own, which keeps as much of the end of the prompt as leaves
+    room for a draft. Read, not run."""
+    return Decision(None, {"steps": steps, "room": room})
+
+
 @rule("LC-SPEC-BATCH.SHARED", Role.DRAFT, llama_cpp(CONTEXT, "handle_last_sampled_token", "3f545be", pull=17808),
       since="#17808 (b7323)")
 def batch_is_shared() -> Decision:

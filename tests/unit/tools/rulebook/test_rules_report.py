@@ -190,7 +190,7 @@ def test_values_that_differ_are_printed_as_words_and_each_entry_has_a_row():
         " field    toy@1 -> toy@2",
         " ends     no -> yes",
         " kinds    a -> a, b",
-        " form     - -> unit 576 page 256",
+        " form     - -> unit 576, page 256",
         " least.y  2 -> -",
     ]
 
