@@ -140,9 +140,12 @@ Variants = Mapping[str, list[Callable[..., Any]]]
 def variants_of(tables: Iterable[RuleSet]) -> dict[str, list[Callable[..., Any]]]:
     """Return the rules of these rule sets by field."""
     found: dict[str, dict[str, Callable[..., Any]]] = {}
+    latest: dict[str, Callable[..., Any]] = {}           # neighbours share most of their rules
     for rules in tables:
         for field, fn in graded_rules(rules).items():
-            found.setdefault(field, {}).setdefault(about(fn).id, fn)
+            if latest.get(field) is not fn:
+                latest[field] = fn
+                found.setdefault(field, {}).setdefault(about(fn).id, fn)
     return {field: list(rules.values()) for field, rules in found.items()}
 
 

@@ -34,13 +34,19 @@ def why_data(
     ``decided``: the rule that decided its failure; ``settings``: those of the server that decided it; ``unused``:
     objects that it did not use; ``output_wrong``: the
     answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
+    return with_search(answer_data(run, number), run, number, others, decided, unused, settings)
+
+
+def answer_data(run: Run, number: int, is_compared: bool = False) -> dict[str, Any]:
+    """Return the data of ``why_data`` that need neither a search nor a further run. ``is_compared``: also those that
+    tell equal outcomes of rule sets apart, with further runs."""
     one, step = run.requests[number], run.scenario.steps[number]
     row = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
             "died", "client", "sizes", "uncounted", "draft_memory", "micro_batches")  # fmt: skip
-    data = {
+    return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
         "why": run.scenario.why,
@@ -56,22 +62,22 @@ def why_data(
         "settings": None,
         "unused": None,
         "lost": [charge._asdict() for charge in one.ledger.charges],
-        "computed": [],
+        "computed": [reason._asdict() for reason in reasons(one, (), engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,
         "known_bug": expected is not None and number in expected.broken,
         "failure": failure_data(run, number) if one.judged.equal_cold is False else None,
-        "predicted": [found._asdict() for found in predicted(run, of=number) if found.request == number],
+        "predicted": _predicted(run, number) if is_compared else None,
         "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": [said for event in run.events(number) if (said := _step(run.profile, event)) is not None],
     }
-    return with_search(data, run, number, others, decided, unused, settings)
 
 
 def with_search(
     data: dict[str, Any], run: Run, number: int, others: Sequence[tuple[str, int]], decided: DecidingRule | None,
     unused: list[UnusedPoint] | None, settings: DecidingSetting | None = None,
 ) -> dict[str, Any]:
-    """Return the data of ``why_data`` with what a search found; its arguments are those of ``why_data``."""
+    """Return the data of ``why_data``. ``data``: those of ``answer_data``; the other arguments are those of
+    ``why_data``."""
     found = reasons(run.requests[number], others, engine_named(run.scenario.engine).keeps)
     return {
         **data,
@@ -79,7 +85,13 @@ def with_search(
         "settings": settings_data(settings, run, decided),
         "unused": unused_data(unused),
         "computed": [reason._asdict() for reason in found],
+        "predicted": _predicted(run, number) if data["predicted"] is None else data["predicted"],
     }
+
+
+def _predicted(run: Run, number: int) -> list[dict[str, Any]]:
+    """Return the results of a request that depend on outcomes that were only read."""
+    return [found._asdict() for found in predicted(run, of=number) if found.request == number]
 
 
 def _step(profile: str, event: Any) -> dict[str, Any] | None:

@@ -175,7 +175,7 @@ class RuleSet(Version, ABC):
         tables = {name: replace(getattr(self, name), **given) for name, given in inner.items()}
         found = replace(self, **plain, **tables)
         known = vars(self).get("_fields", {})
-        if values.keys() <= known.keys() and not any(is_table(value) for value in values.values()):
+        if values.keys() <= known.keys() and all(callable(value) or not is_table(value) for value in values.values()):
             vars(found)["_fields"] = {**known, **values}         # instead of collecting all fields again
         return found
 

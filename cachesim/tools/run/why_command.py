@@ -87,13 +87,15 @@ def run(args: Namespace) -> int:
         for scenario, mode in zip(scenarios, modes(scenarios, requested), strict=True)
         for profile in profiles_of(scenario, options.profiles)
     ]
-    from cachesim.judging.request_cost import ObservedRuns, up_to
     from cachesim.tools.run.why_report import answer_report, reasons_report
 
-    answered, codes = run_each(asked, lambda one: _answer(one, recorder(pictures, one.profile)), str)
+    is_compared = len(asked) > 1
+    answered, codes = run_each(asked, lambda one: _answer(one, recorder(pictures, one.profile), is_compared), str)
     answers = [one.data for one in answered]
     if answers and not args.json:
         show(answer_report(answers))
+    from cachesim.judging.request_cost import ObservedRuns, up_to
+
     runs = {one.scenario.engine: ObservedRuns(up_to(one.scenario, args.number), one.profile) for one in asked}
     found, failed = run_each(
         answered, lambda one: _reasons(one, runs[one.asked.scenario.engine]), lambda one: str(one.asked), label="",
@@ -112,13 +114,13 @@ def run(args: Namespace) -> int:
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
 
 
-def _answer(asked: AskedRequest, observer: PictureRecorder | None) -> AnsweredRequest:
-    """Run a request and return its data without the search."""
+def _answer(asked: AskedRequest, observer: PictureRecorder | None, is_compared: bool) -> AnsweredRequest:
+    """Run a request and return its data without the search. ``is_compared``: with the outcomes of other rule sets."""
     from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.why_data import why_data
+    from cachesim.judging.why_data import answer_data
 
     run = run_judged(asked.scenario, asked.profile, asked.mode, watcher=observer)
-    return AnsweredRequest(asked, run, why_data(run, asked.number), observer)
+    return AnsweredRequest(asked, run, answer_data(run, asked.number, is_compared), observer)
 
 
 def _reasons(answered: AnsweredRequest, runs: ObservedRuns) -> dict[str, Any]:
