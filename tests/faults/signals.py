@@ -21,6 +21,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 from tests.faults.commands import EVENTS, STARTED, TESTS, server, session
 from tests.faults.stopped import MARK
+from tests.faults.surroundings import BUILD
 from tests.faults.table import CASES, SEARCH, TRACES
 from tests.faults.victim import End, Victim, marked
 from tests.hostile.http_server import Handler, Server
@@ -44,6 +45,7 @@ class LongCommand:
     keeps: bool = False                      # prints the results so far as JSON
     file: str = ""                           # file or folder that it writes after an interrupt, "" = none
     needs: str = ""                          # package that it needs, "" = none
+    begins: float = BEGUN                    # seconds in which that place is reached
 
     @property
     def missing(self) -> str:
@@ -212,7 +214,7 @@ LONG: dict[str, LongCommand] = {
                                              "--out", "a.json"), STARTS),
     "export": LongCommand(words("export", LONG_LINE, "--to", "curl", *MORE), JUDGED),
     "site (sources)": LongCommand(words(*SITE), "cachesim.pages.site.site_sources:drawn_scenarios", needs="sphinx"),
-    "site (Sphinx)": LongCommand(words(*SITE), "sphinx.builders:Builder.read", needs="sphinx"),
+    "site (Sphinx)": LongCommand(words(*SITE), "sphinx.builders:Builder.read", needs="sphinx", begins=BUILD),
 }  # fmt: skip
 """Commands that take long. Commands that print lists end by themselves in less than a second."""
 
@@ -243,7 +245,7 @@ def measure(row: LongCommand, number: int, is_again: bool = False) -> Ending:
             module = ("tests.faults.stopped", row.at, "main", 0)
             env = {"PYTHONPATH": str(TESTS.parent), MARK: str(mark)}
             victim = Victim(*argv, module=module, cwd=inside, env=env)
-            wait(victim, mark.exists, BEGUN)
+            wait(victim, mark.exists, row.begins)
             time.sleep(WORKING)
             if victim.process.poll() is not None:
                 return Ending(None, victim.end().code, [])

@@ -26,6 +26,7 @@ CLUSTER = find_spec("distributed") is not None
 READ = 0.7          # seconds in which a follower has read what a log contains
 PARTS = 6           # parts in which a log is written
 BOUND = 3.0         # seconds in which a command leaves a cluster that does not answer
+BUILD = 900.0       # seconds that a build of the site may take
 
 
 @fault("a followed log is rotated while lines arrive")
@@ -148,7 +149,7 @@ def other_code(ground: Ground) -> Any:
 
 def site(ground: Ground, out: Path, before: tuple[object, ...] = ()) -> Any:
     """Build the site where it cannot be written."""
-    end = Victim("--out", out, "-j", 2, module=("cachesim.pages.site",), before=before, cwd=ROOT).end()
+    end = Victim("--out", out, "-j", 2, module=("cachesim.pages.site",), before=before, cwd=ROOT).end(BUILD)
     ground.expect("stderr", end.err.count("\n"), 1)
     return [end], [exits.BAD_INPUT], "refused"
 

@@ -85,8 +85,9 @@ class Victim:
             os.kill(pid, signal.SIGKILL)
         return self
 
-    def end(self) -> End:
-        """Wait until it and all processes that may write to its output have ended. After a timeout, kill them."""
+    def end(self, seconds: float = GUARD) -> End:
+        """Wait until it and all processes that may write to its output have ended. After so many seconds, kill
+        them."""
         left: list[int] = []
 
         def guard() -> None:
@@ -95,7 +96,7 @@ class Victim:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-        timer = threading.Timer(GUARD, guard)
+        timer = threading.Timer(seconds, guard)
         timer.start()
         assert self.process.stderr is not None
         with self.process.stderr:
@@ -104,8 +105,7 @@ class Victim:
         timer.cancel()
         timer.join()
         self._reader.join()
-        seconds = time.monotonic() - self.begin
-        return End(code, self.out, self.err, len(left) + len(marked(self.mark)), seconds)
+        return End(code, self.out, self.err, len(left) + len(marked(self.mark)), time.monotonic() - self.begin)
 
 
 def marked(mark: str) -> list[tuple[int, int]]:
