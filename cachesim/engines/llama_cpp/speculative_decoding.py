@@ -13,8 +13,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import keyed
-from cachesim.engines.llama_cpp.memory.context import OK, no_slot_line
-from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK, Context, no_slot_line
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
@@ -46,7 +45,7 @@ def make_drafts(srv: Core, slots: Iterable[Slot]) -> None:
     """Draft for the generating slots among these, and save the states that rejections would need."""
     drafts = [draft for slot in slots if (draft := _planned(srv, slot)) is not None]
     if srv.dft is not None and drafts:
-        _end_when_full(srv, srv.dft.memory, drafts)
+        _end_where_drafter_fails(srv, srv.dft, drafts)
     for draft in drafts:
         if draft.drafted > 0:
             _make_draft(srv, draft)
@@ -78,19 +77,30 @@ def _drafter_steps(srv: Core, drafted: int, most: int) -> int:
     return max(drafted, allowed if drafted == most else min(drafted + 1, allowed))
 
 
-def _end_when_full(srv: Core, memory: Memory, drafts: Sequence[Draft]) -> None:
-    """End the drafts at the step that finds too few cells in the drafter's memory."""
+def _end_where_drafter_fails(srv: Core, drafter: Context, drafts: Sequence[Draft]) -> None:
+    """End the drafts before the step that the drafter cannot evaluate: it finds too few cells, or, at the first, does
+    not continue the contents of the drafter's memory."""
+    if srv.rules.spec_full(1, 0).value is None:
+        return
+    first = DecodeBatch()
+    for draft in drafts:
+        first.add(draft.slot.sampled, len(draft.slot.tokens), draft.slot.id, True)
+    if not drafter.accepts(first):
+        _end(srv, drafts, 0, BAD_BATCH)
+        return
     steps = max(draft.steps for draft in drafts)
-    if memory.has_room(_cells_after(steps, drafts)):
+    if drafter.memory.has_room(_cells_after(steps, drafts)):
         return
-    room = next(k for k in range(steps) if not memory.has_room(_cells_after(k + 1, drafts)))
-    end = srv.rules.spec_full(steps, room)
-    if end.value is None:
-        return
-    at: int = srv.decide(end, None)
+    room = next(k for k in range(steps) if not drafter.memory.has_room(_cells_after(k + 1, drafts)))
+    at: int = srv.decide(srv.rules.spec_full(steps, room), None)
     srv.emit(slot_ev.Warn(no_slot_line(sum(1 for draft in drafts if draft.steps > at))))
-    line = srv.rules.full_drafter
-    text = line.text_of(at, srv.settings.mtp)
+    _end(srv, drafts, at, NO_ROOM)
+
+
+def _end(srv: Core, drafts: Iterable[Draft], at: int, code: int) -> None:
+    """End the drafts after ``at`` tokens: the drafter's next call returned ``code``."""
+    line = srv.rules.failed_drafter
+    text = line.text_of(at, code, srv.settings.mtp)
     srv.emit(slot_ev.Warn(text) if line.kind == "warn" else slot_ev.Error(text))
     for draft in drafts:
         draft.drafted = min(draft.drafted, at)

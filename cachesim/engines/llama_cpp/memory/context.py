@@ -132,9 +132,7 @@ class Context:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
         output there. ``before`` (for an MTP head): the target model's hidden state before each token of the batch."""
         self.spoken, self._pieces = {}, []
-        if not (self.unchecked or self._continues(batch)):
-            for line in self.bad_batch_lines:
-                self.emit(Error(line))
+        if not self.accepts(batch):
             return BAD_BATCH
         self.memory.init_update()
         placed = self.memory.init_batch(batch, self.n_ubatch)
@@ -147,6 +145,15 @@ class Context:
             self.memory.apply(piece)
             self._compute(batch, piece, self.memory.store(piece), before)
         return OK
+
+    def accepts(self, batch: DecodeBatch) -> bool:
+        """True if a batch continues the contents of the memory, or the build does not check that. A refusal is
+        logged."""
+        if self.unchecked or self._continues(batch):
+            return True
+        for line in self.bad_batch_lines:
+            self.emit(Error(line))
+        return False
 
     def defer_token(self, batch: DecodeBatch) -> bool:
         """Give the single token of a batch its cells and leave its evaluation to ``flush_deferred``. Return False,

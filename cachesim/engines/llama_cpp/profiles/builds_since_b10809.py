@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587
-from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE, AdapterRules, FullDrafterLine, MediaRules
+from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE, AdapterRules, FailedDrafterLine, MediaRules
 from cachesim.engines.llama_cpp.rules import adapter_repairs as keyed
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
@@ -65,7 +65,7 @@ B11312 = replace(
     spec_accept=speculative.accept_until_eog,
     kv_fail=seq_rm_and_state.fail_undoes,
     bad_batch_lines=(BAD_BATCH_LINE,),
-    full_drafter=FullDrafterLine("error", call="llama_process", counts_first=True),
+    failed_drafter=FailedDrafterLine("error", call="llama_process", counts_first=True),
     ended={"data_header": "#28498", "state_form": "#28498"},
 )
 

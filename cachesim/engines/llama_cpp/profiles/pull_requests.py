@@ -10,7 +10,7 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles import adapter_tables
 from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587
-from cachesim.engines.llama_cpp.profiles.rule_table import FullDrafterLine
+from cachesim.engines.llama_cpp.profiles.rule_table import FailedDrafterLine
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
@@ -35,12 +35,13 @@ B9765 = replace(
     spec_count=speculative.count_all,        # until #26320
     adapters=adapter_tables.OF_B9765,        # until #25649
     memories=("A", "W", "R", "H", "HW"),     # others: b10229, b10566
-    full_drafter=FullDrafterLine("warn", call="draft: llama_decode", counts_first=True),      # until #25078
+    failed_drafter=FailedDrafterLine("warn", call="draft: llama_decode", counts_first=True),      # until #25078
     most_images=0,                           # images in this build and older ones were not read
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=B10587.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
     ended={
-        "full_drafter": "#25078", "slot_file_header": "#26640", "restore_failed": "#26640", "silent.pc_cand": "#26218",
+        "failed_drafter": "#25078", "slot_file_header": "#26640", "restore_failed": "#26640",
+        "silent.pc_cand": "#26218",
         **dict.fromkeys(("silent.slot_sim", "silent.slot_skip_busy", "silent.slot_skip_empty"), "#26271"),
     },
 )
@@ -63,10 +64,10 @@ B9518 = replace(
     min_step=256,                            # until #24176
     fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; until #24843
     empty_batch_line="no tokens to decode",   # recorded at b9713; until #24843
-    full_drafter=FullDrafterLine("warn", call="draft: llama_decode", counts_first=False),     # until #24340
+    failed_drafter=FailedDrafterLine("warn", call="draft: llama_decode", counts_first=False),     # until #24340
     silent=B9765.silent | {"slot_by_id"},
     ended={
-        "full_drafter": "#24340", "min_step": "#24176", "fatal_lines": "#24843", "empty_batch_line": "#24843",
+        "failed_drafter": "#24340", "min_step": "#24176", "fatal_lines": "#24843", "empty_batch_line": "#24843",
         "silent.slot_by_id": "#24755",
     },
 )

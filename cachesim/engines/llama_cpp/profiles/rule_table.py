@@ -44,20 +44,20 @@ OUTSIDE = {"port": "8080", "preserve_reasoning": "the template's default"}
 reasoning of earlier answers (prompts are given as tokens here, with or without reasoning)."""
 
 
-class FullDrafterLine(NamedTuple):
-    """Log line of a drafter whose memory is full."""
+class FailedDrafterLine(NamedTuple):
+    """Log line of a drafter that cannot evaluate a token."""
 
     kind: str                # "warn" or "error"
     call: str                # that failed
     counts_first: bool       # the line of an MTP head has the number of its first step, too
 
-    def text_of(self, step: int, is_head: bool) -> str:
-        """Return the text of the line; ``step``: number of steps before."""
+    def text_of(self, step: int, code: int, is_head: bool) -> str:
+        """Return the text of the line; ``step``: number of steps before; ``code``: what the call returned."""
         number = step if is_head and self.counts_first else step - 1
-        return f"{self.call}[{number}] returned 1" if number >= 0 else f"{self.call} returned 1"
+        return f"{self.call}[{number}] returned {code}" if number >= 0 else f"{self.call} returned {code}"
 
 
-OF_LLAMA_DECODE = FullDrafterLine("error", call="llama_decode", counts_first=True)
+OF_LLAMA_DECODE = FailedDrafterLine("error", call="llama_decode", counts_first=True)
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Rules(RuleSet):
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
     no_cells_line: str = "failed to find {n} available cells in kv cache"      # a state of ``n`` cells finds no room
-    full_drafter: FullDrafterLine = OF_LLAMA_DECODE
+    failed_drafter: FailedDrafterLine = OF_LLAMA_DECODE
     empty_batch_line: str = ""              # logged if a round has no token to evaluate, "" = nothing
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)     # flags with another default than Options
     silent: frozenset[str] = frozenset()    # kinds of events that this build does not log
