@@ -1,8 +1,8 @@
 """Exported tests on the installed vLLM: ``python -m tests.peers.exported_tests``.
 
 Every case is exported with the numbers of every release that starts with its options, and run by pytest on the
-installed classes. A test must pass if the installed release reuses the same tokens, and fail otherwise. Exit code 1 if
-one does not.
+installed classes. A test states the defaults of its release: it must pass if the installed release reuses the same
+tokens with them, as we simulate it, and fail otherwise. Exit code 1 if one does not.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Mapping
 
 import pytest
 import vllm
 
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.profiles import PROFILES
+from cachesim.engines.vllm.start_options import resolved
+from cachesim.model import parse
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.class_export import class_program
 
@@ -42,6 +47,27 @@ class Outcomes:
             self.passed[Path(report.nodeid.partition("::")[0]).name] = report.passed
 
 
+DEFAULTS = ("enable_prefix_caching", "prefix_cache_retention_interval")
+
+
+def defaults(model: str, profile: str, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of a release that a program states."""
+    rules = PROFILES[profile]
+    found = options(resolved(rules, parse(model), {**rules.defaults, **server}))
+    return {name: getattr(found, name) for name in DEFAULTS}
+
+
+def exported(line: str, model: str, profile: str, server: Mapping[str, Any]) -> str:
+    """Return the program of a case. Raise NotInBuild if the release does not start with the options."""
+    scenario = from_line(line, model=model, profiles=(profile,), server=server)
+    return class_program(scenario, profile, ENGINES["vllm"].class_test())
+
+
+def rows(program: str) -> str:
+    """Return the requests of a program, with the tokens that they reuse."""
+    return program.partition("REQUESTS = ")[2].partition("]\n\n")[0]
+
+
 def main() -> int:
     """Export and run the tests; print and return what differs."""
     engine = ENGINES["vllm"]
@@ -50,17 +76,13 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         for number, (model, server) in enumerate(SERVERS):
             for place, line in enumerate(LINES):
-                numbers = {}
                 for profile in engine.line:
                     with suppress(NotInBuild):
-                        scenario = from_line(line, model=model, profiles=(profile,), server=server)
-                        numbers[profile] = class_program(scenario, profile, engine.class_test())
-                rows = {profile: text.partition("REQUESTS = ")[2].partition("]\n\n")[0]
-                        for profile, text in numbers.items()}  # fmt: skip
-                for profile, text in numbers.items():
-                    name = f"test_{number}_{place}_{profile.partition('@')[2].replace('.', '_')}.py"
-                    Path(folder, name).write_text(text)
-                    wanted[name] = rows[profile] == rows[installed]
+                        text = exported(line, model, profile, server)
+                        name = f"test_{number}_{place}_{profile.partition('@')[2].replace('.', '_')}.py"
+                        Path(folder, name).write_text(text)
+                        same = exported(line, model, installed, {**server, **defaults(model, profile, server)})
+                        wanted[name] = rows(text) == rows(same)
         outcomes = Outcomes()
         pytest.main(["-q", "-p", "no:cacheprovider", "--tb=no", "--rootdir", folder, folder], plugins=[outcomes])
     wrong = sorted(name for name, passes in wanted.items() if outcomes.passed.get(name) is not passes)
