@@ -69,7 +69,7 @@ def load(
     """
     text = os.fspath(case)
     if is_file(text):
-        return load_file(named(text), frozenset(registry.profiles()))
+        return load_file(named(text), registry.profiles().keys())
     return from_line(text, model=model, profiles=(_profile(profile),), server=server)
 
 
@@ -178,7 +178,7 @@ def _chosen(
     scenarios = {one.engine: one for one in _scenarios(case, options)}
     if not options.profiles:
         (scenario,) = scenarios.values()
-        return [_Chosen(scenario, own_profiles(scenario, frozenset(registry.profiles()))[0])]
+        return [_Chosen(scenario, own_profiles(scenario, registry.profiles().keys())[0])]
     return [_Chosen(scenarios[name.partition("@")[0]], name) for name in options.profiles]
 
 

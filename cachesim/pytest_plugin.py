@@ -100,7 +100,7 @@ class ScenarioFile(pytest.File):
         from cachesim.scenarios.corpus import own_profiles
         from cachesim.scenarios.load import load
 
-        asked, known = _named(self.config), frozenset(profiles())
+        asked, known = _named(self.config), profiles().keys()
         try:
             scenario = load(self.path, known)
             own = () if asked else own_profiles(scenario, known)

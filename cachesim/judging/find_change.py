@@ -84,7 +84,11 @@ class RequestHistory:
 def neighbours(engine: Engine, log: bool = False) -> list[tuple[str, str]]:
     """Return pairs (older, newer): every version with its predecessor, then every proposal with its base. The versions
     are the recorded rule sets and, between them, every build at which a decision (with ``log``, or the log) changed."""
-    return [*pairwise(builds_in_order(engine, log)), *((base, name) for name, base in engine.beside.items())]
+    return _neighbours(builds_in_order(engine, log), engine)
+
+
+def _neighbours(builds: Sequence[str], engine: Engine) -> list[tuple[str, str]]:
+    return [*pairwise(builds), *((base, name) for name, base in engine.beside.items())]
 
 
 class ComparedNeighbours(NamedTuple):
@@ -107,7 +111,7 @@ def bisect(
     "exact". ``log``: compare the lines of the log, too. ``requests``: numbers of the requests whose changes are found,
     None = all."""
     bisection = Bisection(scenario, engine, mode, log)
-    return bisection.histories(bisection.compared(neighbours(engine, log) if pairs is None else pairs, requests))
+    return bisection.histories(bisection.compared(bisection.neighbours() if pairs is None else pairs, requests))
 
 
 class Bisection:
@@ -124,6 +128,10 @@ class Bisection:
         self.builds = builds_in_order(engine, log)
         self.newer = dict(pairwise(self.builds))
         self.runs = SharedRuns(self._outcomes_under, self._tables(), log)
+
+    def neighbours(self) -> list[tuple[str, str]]:
+        """Return the pairs (older, newer) of the engine, as the function ``neighbours`` does."""
+        return _neighbours(self.builds, self.engine)
 
     def compared(
         self, pairs: Iterable[tuple[str, str]], requests: Collection[int] | None = None

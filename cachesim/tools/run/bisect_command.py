@@ -38,16 +38,16 @@ def run(args: Namespace) -> int:
     scenario = read_case(args.case, case_options(args))
     from cachesim.engines.build_names import without_place
     from cachesim.engines.registry import ENGINES
-    from cachesim.judging.find_change import Bisection, neighbours
+    from cachesim.judging.find_change import Bisection
     from cachesim.tools.run.bisect_jobs import compared_neighbours
     from cachesim.tools.run.bisect_report import answer_report, bisect_data, bisect_report, without_order
 
     engine = ENGINES.get(scenario.engine)
     if engine is None or not engine.profiles:
         raise BadInput(f"this build does not contain the versions of {scenario.engine}", file=scenario.file)
-    pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
     bisection = Bisection(scenario, engine, mode, args.log)
+    pairs = bisection.neighbours()
     compared = compared_neighbours(bisection, pairs, args.jobs)
     with unfinished("the comparison of versions was not finished"):
         courses = bisection.histories(progress(compared, len(pairs), "bisecting"))
