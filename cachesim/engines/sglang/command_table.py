@@ -2,7 +2,7 @@
 
 A row is the number of values (as argparse writes it, j = JSON), the spellings, and their conditions: >= and <= name a
 release, = a value without effect. A row is one line, which makes this module long.
-Source: SGLang 0.5.9, 0.5.20 and 0.5.23 (PyPI) python/sglang/srt/server_args.py ServerArgs.add_cli_args.
+Source: SGLang 0.5.9 and 0.5.20 to 0.5.23 (PyPI) python/sglang/srt/server_args.py ServerArgs.add_cli_args.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ j --cuda-graph-config >=0.5.20
 1 --cuda-graph-max-bs <=0.5.9
 1 --cuda-graph-max-bs-decode >=0.5.20
 1 --cuda-graph-max-bs-prefill >=0.5.20
-1 --cuda-graph-prefill-max-context --context-bucket >=0.5.23
-1 --cuda-graph-tc-compiler >=0.5.20 <=0.5.20
+1 --cuda-graph-prefill-max-context --context-bucket >=0.5.21
+1 --cuda-graph-tc-compiler >=0.5.20 <=0.5.21
 0 --disable-cuda-graph
 0 --disable-cuda-graph-padding
 0 --disable-decode-cuda-graph >=0.5.20
@@ -111,11 +111,11 @@ LIMITS = """
 
 NOT_SIMULATED = """
 1 --dwdp-size >=0.5.20 =1
-1 --speculative-draft-sink-size >=0.5.23
+1 --speculative-draft-sink-size >=0.5.21
 0 --enable-double-sparsity <=0.5.9
 1 --hybrid-kvcache-ratio <=0.5.9
 1 --attention-context-parallel-size --attn-cp-size =1
-1 --attn-dp-size --attention-data-parallel-size >=0.5.23 =1
+1 --attn-dp-size --attention-data-parallel-size >=0.5.22 =1
 1 --c128-page-size >=0.5.20
 1 --config
 1 --data-parallel-size --dp-size =1
@@ -123,15 +123,15 @@ NOT_SIMULATED = """
 0 --disable-hybrid-swa-memory
 1 --disaggregation-mode =null
 1 --dllm-algorithm
-0 --enable-decoder-swa-bounded-replay >=0.5.23
+0 --enable-decoder-swa-bounded-replay >=0.5.21
 0 --enable-deterministic-inference
 0 --enable-dp-attention
 0 --enable-dynamic-chunking
-0 --enable-encoder-swa-bounded-replay >=0.5.23
+0 --enable-encoder-swa-bounded-replay >=0.5.21
 0 --enable-flexkv >=0.5.20
 0 --enable-hisparse >=0.5.20
 0 --enable-int8-mamba-checkpoint >=0.5.20
-0 --enable-kv-cache-sharding >=0.5.23
+0 --enable-kv-cache-sharding >=0.5.22
 0 --enable-linear-replayssm >=0.5.20
 0 --enable-linear-replayssm-spec >=0.5.20
 0 --enable-lmcache
@@ -147,7 +147,7 @@ NOT_SIMULATED = """
 0 --enable-unified-cache-external-linker >=0.5.20
 0 --enable-unified-memory >=0.5.20
 0 --encoder-only
-1 --hicache-host-memory-fraction >=0.5.23
+1 --hicache-host-memory-fraction >=0.5.21
 1 --hicache-host-memory-mode >=0.5.20 =cache
 1 --hicache-size =0
 1 --hicache-storage-backend
@@ -168,7 +168,7 @@ j --radix-eviction-policy-config >=0.5.20
 0 --speculative-adaptive >=0.5.20
 1 --speculative-draft-window-size >=0.5.20
 1 --speculative-eagle-topk =1
-1 --swa-prefix-tails >=0.5.23
+1 --swa-prefix-tails >=0.5.21
 """
 
 WITHOUT_EFFECT = """
@@ -181,7 +181,7 @@ WITHOUT_EFFECT = """
 1 --base-gpu-id
 1 --batch-notify-size >=0.5.20
 1 --bf16-gemm-backend >=0.5.20
-1 --boundary-reduction >=0.5.23
+1 --boundary-reduction >=0.5.21
 + --bucket-e2e-request-latency
 + --bucket-inter-token-latency
 + --bucket-time-to-first-token
@@ -190,11 +190,11 @@ WITHOUT_EFFECT = """
 0 --collect-tokens-histogram <=0.5.9
 1 --completion-template
 0 --constrained-json-disable-any-whitespace
-1 --constrained-json-max-whitespace-cnt >=0.5.23
+1 --constrained-json-max-whitespace-cnt >=0.5.21
 1 --constrained-json-whitespace-pattern
 1 --cp-strategy >=0.5.20
 1 --crash-dump-folder
-1 --cuda-graph-max-seq-len-prefill >=0.5.23
+1 --cuda-graph-max-seq-len-prefill >=0.5.21
 1 --custom-sigquit-handler <=0.5.9
 * --custom-weight-loader
 1 --dcp-comm-backend >=0.5.20
@@ -219,8 +219,8 @@ j --default-chat-template-kwargs >=0.5.20
 1 --default-priority-value >=0.5.20
 0 --delete-ckpt-after-loading
 1 --detokenizer-worker-num >=0.5.20
-0 --disable-aiter-allreduce-fusion-in-decode >=0.5.23
-0 --disable-aiter-allreduce-fusion-in-prefill >=0.5.23
+0 --disable-aiter-allreduce-fusion-in-decode >=0.5.21
+0 --disable-aiter-allreduce-fusion-in-prefill >=0.5.21
 0 --disable-attn-tp-gather >=0.5.20
 0 --disable-chunked-prefix-cache
 0 --disable-custom-all-reduce
@@ -233,16 +233,16 @@ j --default-chat-template-kwargs >=0.5.20
 0 --disable-shared-experts-fusion
 0 --disable-tokenizer-batch-decode
 1 --disaggregation-bootstrap-port
-1 --disaggregation-decode-allocation-policy >=0.5.23
+1 --disaggregation-decode-allocation-policy >=0.5.22
 1 --disaggregation-decode-dp <=0.5.9
 0 --disaggregation-decode-enable-offload-kvcache
 0 --disaggregation-decode-enable-radix-cache >=0.5.20
 1 --disaggregation-decode-extra-slots >=0.5.20
-1 --disaggregation-decode-host-receive-threshold >=0.5.23
+1 --disaggregation-decode-host-receive-threshold >=0.5.21
 1 --disaggregation-decode-polling-interval
 1 --disaggregation-decode-retraction-backup >=0.5.20
 1 --disaggregation-decode-tp <=0.5.9
-0 --disaggregation-enable-kv-checksum >=0.5.23
+0 --disaggregation-enable-kv-checksum >=0.5.21
 1 --disaggregation-ib-device
 1 --disaggregation-prefill-pp <=0.5.9
 1 --disaggregation-transfer-backend
@@ -258,7 +258,7 @@ j --default-chat-template-kwargs >=0.5.20
 1 --ds-sparse-decode-threshold <=0.5.9
 1 --dsa-paged-mqa-logits-backend >=0.5.20
 1 --dsa-topk-backend >=0.5.20
-1 --dsa-triton-union >=0.5.23
+1 --dsa-triton-union >=0.5.22
 1 --dsv4-prefill-backend >=0.5.20
 1 --dynamic-batch-tokenizer-batch-size
 1 --dynamic-batch-tokenizer-batch-timeout
@@ -282,7 +282,7 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-dp-lm-head
 0 --enable-draft-weights-cpu-backup
 0 --enable-dsa-cache-layer-split >=0.5.20
-0 --enable-dsa-fused-indexer --no-enable-dsa-fused-indexer >=0.5.23
+0 --enable-dsa-fused-indexer --no-enable-dsa-fused-indexer >=0.5.22
 0 --enable-dynamic-batch-tokenizer
 0 --enable-elastic-expert-backup >=0.5.20
 0 --enable-eplb
@@ -297,7 +297,7 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-layernorm-sp >=0.5.20
 0 --enable-layerwise-nvtx-marker
 0 --enable-lean-attention >=0.5.20
-0 --enable-linker-mla-dedup >=0.5.23
+0 --enable-linker-mla-dedup >=0.5.21
 0 --enable-lora-overlap-loading
 0 --enable-mamba-cache-stochastic-rounding >=0.5.20
 0 --enable-megamoe-for-layernorm-sp >=0.5.23
@@ -315,7 +315,7 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-p2p-check
 0 --enable-page-major-kv-layout >=0.5.20
 0 --enable-paged-experts >=0.5.23
-0 --enable-pd-role-switch >=0.5.23
+0 --enable-pd-role-switch >=0.5.21
 0 --enable-precise-embedding-interpolation
 0 --enable-prefix-mm-cache
 0 --enable-profile-cuda-graph
@@ -341,7 +341,7 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-two-batch-overlap
 0 --enable-w4a4-mxfp4-megamoe >=0.5.20
 0 --enable-waterfill >=0.5.20
-0 --enable-watermark >=0.5.23
+0 --enable-watermark >=0.5.22
 0 --enable-weights-cpu-backup
 1 --encoder-bootstrap-port >=0.5.20
 + --encoder-register-urls >=0.5.20
@@ -386,7 +386,7 @@ j --extra-metric-labels
 1 --grammar-backend
 0 --grpc-mode
 1 --grpc-port >=0.5.20
-1 --grpc-response-timeout-secs >=0.5.23
+1 --grpc-response-timeout-secs >=0.5.21
 1 --hf-chat-template-name
 1 --hicache-io-backend
 1 --hicache-mem-layout
@@ -487,7 +487,7 @@ j --msprobe-dump-config >=0.5.20
 1 --offload-num-in-group
 1 --offload-prefetch-step
 1 --optimistic-prefill-attempts >=0.5.20
-1 --otlp-service-name >=0.5.23
+1 --otlp-service-name >=0.5.21
 1 --otlp-traces-endpoint
 1 --paged-experts-num-resident >=0.5.23
 1 --pdmux-config-path
@@ -506,11 +506,11 @@ j --preferred-sampling-params
 1 --prefill-delayer-queue-min-ratio >=0.5.20
 1 --prefill-delayer-token-usage-low-watermark
 + --prefill-delayer-wait-seconds-buckets
-1 --prefill-kv-cache-dequant-dtype >=0.5.23
+1 --prefill-kv-cache-dequant-dtype >=0.5.21
 1 --prefill-round-robin-balance <=0.5.9
 1 --priority-scheduling-preemption-threshold
 + --prompt-tokens-buckets
-1 --qsa-indexer-dtype >=0.5.23
+1 --qsa-indexer-dtype >=0.5.22
 1 --quantization-param-path
 0 --quantize-and-serve
 1 --random-seed
@@ -531,7 +531,7 @@ j --preferred-sampling-params
 1 --sampling-mask-max-tokens >=0.5.20
 1 --scheduler-recv-interval
 1 --served-model-name
-1 --shared-experts-tp-size >=0.5.23
+1 --shared-experts-tp-size >=0.5.21
 0 --show-time-cost
 1 --sidecar >=0.5.20
 1 --sidecar-args >=0.5.20
@@ -557,7 +557,7 @@ j --preferred-sampling-params
 1 --speculative-dspark-block-size >=0.5.20
 1 --speculative-dspark-confidence-sts-path >=0.5.20
 1 --speculative-dspark-sps-table-path >=0.5.20
-0 --speculative-enable-w4a4-mxfp4-megamoe --no-speculative-enable-w4a4-mxfp4-megamoe >=0.5.23
+0 --speculative-enable-w4a4-mxfp4-megamoe --no-speculative-enable-w4a4-mxfp4-megamoe >=0.5.22
 1 --speculative-moe-a2a-backend
 1 --speculative-moe-runner-backend
 1 --speculative-ngram-branch-length <=0.5.9
@@ -571,9 +571,9 @@ j --preferred-sampling-params
 1 --speculative-ngram-max-trie-depth >=0.5.20
 1 --speculative-ngram-min-bfs-breadth
 1 --speculative-ngram-min-match-window-size <=0.5.9
-0 --speculative-skip-dp-mlp-sync >=0.5.20 <=0.5.20
+0 --speculative-skip-dp-mlp-sync >=0.5.20 <=0.5.22
 1 --speculative-token-map
-0 --speculative-use-block-verification >=0.5.23
+0 --speculative-use-block-verification >=0.5.22
 0 --speculative-use-rejection-sampling >=0.5.20
 1 --ssl-ca-certs >=0.5.20
 1 --ssl-certfile >=0.5.20
@@ -599,7 +599,7 @@ j --torchao-config <=0.5.9
 1 --triton-attention-split-tile-size
 0 --trust-mm-content-hashes >=0.5.20
 0 --trust-remote-code
-0 --trust-request-chat-template >=0.5.23
+0 --trust-request-chat-template >=0.5.21
 1 --unified-cache-external-linker-backend >=0.5.20
 j --unified-cache-external-linker-config >=0.5.23
 1 --uno-lora-path >=0.5.20
@@ -607,7 +607,7 @@ j --unified-cache-external-linker-config >=0.5.23
 * --uvicorn-access-log-exclude-prefixes
 1 --warmups
 1 --watchdog-timeout
-j --watermark-config >=0.5.23
+j --watermark-config >=0.5.22
 1 --weight-cache-mode >=0.5.20
 1 --weight-cache-socket >=0.5.20
 1 --weight-cache-timeout >=0.5.20
@@ -698,7 +698,7 @@ COMMAND_TABLE = CommandTable(
         not_simulated=NOT_SIMULATED,
         no_effect=WITHOUT_EFFECT,
     ),
-    releases=release_names("sglang", "0.5.9 0.5.20 0.5.23"),
+    releases=release_names("sglang", "0.5.9 0.5.20 0.5.21 0.5.22 0.5.23"),
     positional=True,
     images=("sglang",),
     readers={
