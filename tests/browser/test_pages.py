@@ -8,7 +8,8 @@ pytestmark = pytest.mark.browser
 SMALL = ("one", "two", "equal", "wrong", "diff", "advise", "recording", "import", "window", "walk_mlx")
 
 OVERLAPS = """() => {
-  const texts = [...document.querySelectorAll('svg text')].filter(t => t.textContent.trim());
+  const covered = t => t.closest('.name') && !t.closest('.names') && t.closest('svg').querySelector('.names.moved');
+  const texts = [...document.querySelectorAll('svg text')].filter(t => t.textContent.trim() && !covered(t));
   const boxes = texts.map(t => [t.getBoundingClientRect(), t.textContent, t.closest('svg')]);
   const found = [];
   for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < Math.min(boxes.length, i + 60); j++) {
@@ -16,7 +17,7 @@ OVERLAPS = """() => {
     if (one !== other) continue;
     const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
     const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-    if (wide > 1 && high > 4) found.push(x + ' | ' + y);
+    if (wide > 1 && high > 0.3 * Math.min(a.height, b.height)) found.push(x + ' | ' + y);
   }
   return found;
 }"""

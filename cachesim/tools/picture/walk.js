@@ -31,8 +31,9 @@ class Timeline {
     this.zoom = 1;
     if (this.runs.length) {
       this.tools.hidden = false;
-      this.at.addEventListener("input", () => this.show());
-      const on = { play: () => this.play(), back: () => this.step(-1), on: () => this.step(1) };
+      this.at.addEventListener("input", () => this.move(() => this.show()));
+      const on = { play: () => this.play(), back: () => this.move(() => this.step(-1)) };
+      on.on = () => this.move(() => this.step(1));
       Object.assign(on, { out: () => this.size(0.8), in: () => this.size(1.25) });
       on.differ = () => this.go(this.firstDifference);
       for (const [name, act] of Object.entries(on)) this.find(name).onclick = act;
@@ -241,6 +242,12 @@ class Timeline {
     this.go(+this.at.value + by);
   }
 
+  // Move as the reader asks; what plays stops.
+  move(act) {
+    if (this.timer) this.stop();
+    act();
+  }
+
   // Go to event k of a run, and show the run if another tab is open.
   event(run, k) {
     if (!this.walked.includes(run)) this.walk([run]);
@@ -285,10 +292,10 @@ class Timeline {
   key(e) {
     const slider = e.target === this.at;
     const arrow = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
-    if (arrow && e.shiftKey) this.request(arrow);
-    else if (arrow) this.step(arrow);
-    else if (slider && e.key === "PageUp") this.request(-1);
-    else if (slider && e.key === "PageDown") this.request(1);
+    if (arrow && e.shiftKey) this.move(() => this.request(arrow));
+    else if (arrow) this.move(() => this.step(arrow));
+    else if (slider && e.key === "PageUp") this.move(() => this.request(-1));
+    else if (slider && e.key === "PageDown") this.move(() => this.request(1));
     else if (slider && e.key === " ") this.play();
     else return false;
     return true;
