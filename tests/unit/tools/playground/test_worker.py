@@ -10,7 +10,7 @@ from cachesim.base import limits
 from cachesim.tools.playground.simulator import Simulator
 from cachesim.tools.playground.worker import LIMITS
 
-HEAVY = "/".join(f"S300.{name}40>{name.lower()}400" for name in "ABCDEFGHIJ")
+HEAVY = "/".join(f"S300.{name}40>{name.lower()}400" for name in "ABCDEFGHIJKL")
 LLAMA = ["llama_cpp@b10587", "llama_cpp@b11549"]
 
 
@@ -49,14 +49,14 @@ def test_a_case_has_a_result_or_exceeds_a_limit(answers, number):
 
 def test_a_case_has_a_limited_cpu_time_and_the_next_one_a_new_worker():
     async def work():
-        simulator = Simulator(cpu=1.0)
+        simulator = Simulator(cpu=2.5)
         try:
             return [await simulator.ask({"line": line, "profiles": LLAMA}) for line in (HEAVY, "A5/A!!")]
         finally:
             await simulator.close()
 
     long, short = asyncio.run(work())
-    assert "longer than 1 s of CPU time" in long["error"] and short["column"]
+    assert "longer than 2.5 s of CPU time" in long["error"] and short["column"]
 
 
 def test_every_limit_is_lower_than_elsewhere():
