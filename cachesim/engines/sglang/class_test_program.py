@@ -332,6 +332,7 @@ os.environ["SGLANG_SWA_EVICTION_INTERVAL"] = str(OPTIONS["swa_eviction_interval"
 for place in ("CHECK", "DEPRIORITIZE"):
     os.environ[f"IN_BATCH_PREFIX_CACHING_{place}_THRESHOLD"] = str(OPTIONS["in_batch_threshold"])
 torch.Tensor.pin_memory = lambda self: self
+torch.tensor = lambda data, pin_memory=False, tensor=torch.tensor, **more: tensor(data, **more)
 torch.compile = lambda *args, **more: lambda function: function
 sys.meta_path.insert(0, Finder())
 from sglang.srt.managers import schedule_batch, schedule_policy, scheduler  # noqa: E402
