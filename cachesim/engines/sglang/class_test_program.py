@@ -1,4 +1,4 @@
-"""Program that drives the released classes of SGLang (0.5.20 to 0.5.23) on a CPU; ``class_test`` fills it in.
+"""Program that drives the released classes of SGLang (0.5.21 to 0.5.23) on a CPU; ``class_test`` fills it in.
 
 Source: SGLang 0.5.23 python/sglang/srt/managers/scheduler.py Scheduler, mem_cache/unified_radix_cache.py.
 """
@@ -13,7 +13,7 @@ request reads what another text left, if it is answered before the end of its pr
 
     python3 -m pytest @FILE@
 
-SGLANG=FOLDER runs the classes of an unpacked wheel (0.5.20 to 0.5.23), otherwise those of the installed package. Needs
+SGLANG=FOLDER runs the classes of an unpacked wheel (0.5.21 to 0.5.23), otherwise those of the installed package. Needs
 torch (for CPUs suffices), numpy and msgspec. Other modules of the package are replaced by empty ones.
 """
 
