@@ -56,7 +56,7 @@ def test_a_point_in_the_life_of_a_recorded_rule_set(text, profile):
 @pytest.mark.parametrize(("text", "base", "pulls", "changed"), [
     ("b9700", "llama_cpp@b9518", "#24190, #24411",
      {"idle_save": "LC-IDLE-SAVE.ALL", "ckpt_pick": "LC-CKPT-PICK.PK3"}),
-    ("b9940", "llama_cpp@b9765", "#25070, #25278, #25420", {"ckpt_break": "LC-CKPT-BREAK.CR10"}),
+    ("b9940", "llama_cpp@b9765", "#25070, #25078, #25278, #25420", {"ckpt_break": "LC-CKPT-BREAK.CR10"}),
     ("2026-06-12", "llama_cpp@b9518", "#24190, #24411", {"slot_select": "LC-SLOT-SELECT.SL2"}),
     ("0.31.2", "mlx_lm@m1072", "#1114, #1106, #1109, #1093", {"tail": "ML-SEG-TAIL.SEQUENCE"}),
     ("ik_llama@dd837ff21", "ik_llama@2105", "#2205", {"spec_save": "IK-SPEC-SAVE.ROOT-ONLY"}),

@@ -66,9 +66,9 @@ def test_only_missing_wheels_are_named(installed):
 
 
 def test_a_path_is_a_server_with_the_build_that_it_reports(tmp_path):
-    file = launcher(tmp_path, "b9873", "llama_cpp@b9765")
+    file = launcher(tmp_path, "b9873", "llama_cpp@b9873")
     [server] = find_servers(str(file), may_install=False)
-    assert (server.build, server.profile, server.binary, server.is_logged) == ("b9873", "llama_cpp@b9765", file, True)
+    assert (server.build, server.profile, server.binary, server.is_logged) == ("b9873", "llama_cpp@b9873", file, True)
 
 
 @pytest.mark.parametrize("text", ["", " , ", "nobuild", "/no/such/server"])
