@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 LOG_FIELDS = frozenset({"erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent",
-                        "empty_batch_line", "no_cells_line", "unlogged", "late", "outside"})
+                        "empty_batch_line", "failed_drafter", "no_cells_line", "unlogged", "late", "outside"})
 """Fields that affect only the log, or parts outside the simulator."""
 DESCRIPTION_FIELDS = frozenset({"name", "build", "source", "ended", "inferred", "unset"})
 """Fields that describe a version and affect no decision."""

@@ -236,7 +236,6 @@ def test_changes_between_neighbours_name_what_ended_them():
         "marks", "task_reuse", "rs_back", "kv_fail", "shared",
         "rows_read",                         # between b10587 and b10809: run on b10566 and b10809
         "pool_read", "pool_keys",            # between b11312 and b11549: read in both trees
-        "failed_drafter",                      # between b11063 and b11312: read in both trees
         "most_images",                       # images in builds before b10587 were not read
         "image_bytes", "media.cut",
         "spec_types",                        # b5308: drafts of that time are not simulated
