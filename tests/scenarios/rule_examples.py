@@ -80,6 +80,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-CKPT-COUNT.OWN": (8, 16, 8),
     "LC-CKPT-NOTE.NONE": (CKPT, CheckpointUse("made", 1)),
     "LC-SPEC-BATCH.SHARED": (),
+    "LC-SPEC-FULL.OWN": (3, 1),
     "LC-CKPT-PERIODIC.NONE": (CHUNK, 16, [CKPT]),
     **dict.fromkeys(("LC-CHILDREN.LAST", "LC-CHILDREN.SELECTED"), (2,)),
     "LC-CKPT-RESTORE.RE3": (CKPT, PromptInputs(9, 9, 12, 12, 11, 0, True)),
