@@ -45,7 +45,7 @@ reasoning of earlier answers (prompts are given as tokens here, with or without 
 
 
 class FailedDrafterLine(NamedTuple):
-    """Log line of a drafter that cannot evaluate a token."""
+    """Log line of a drafter that cannot evaluate a token: recorded with MTP heads, read for draft models."""
 
     kind: str                # "warn" or "error"
     call: str                # that failed

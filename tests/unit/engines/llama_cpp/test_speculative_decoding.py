@@ -4,6 +4,7 @@ import pytest
 
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
+from cachesim.engines.build_names import resolve_name
 from cachesim.engines.llama_cpp.rules import speculative
 from cachesim.events import Advanced
 from cachesim.scenarios.corpus import corpus_files
@@ -296,3 +297,19 @@ def test_a_slot_has_at_least_a_token_as_its_share_of_a_batch(slots, batch, share
     answer = talk.ask(A, 4, drafts=(Draft(21, 3, 3),))
     found = {event.because["share"] for event in talk.log.events if event.ev == "decided" and "SPEC-MAX" in event.rule}
     assert (found, answer.draft_n) == ({share}, drafted)
+
+
+@pytest.mark.parametrize(("build", "kind", "text"), [
+    ("b9518", "warn", "draft: llama_decode[0] returned 1"), ("b9765", "warn", "draft: llama_decode[1] returned 1"),
+    ("b9829", "error", "llama_decode[1] returned 1"), ("b11312", "error", "llama_process[1] returned 1"),
+])  # fmt: skip
+def test_a_draft_ends_where_the_memory_of_the_drafter_is_full(build, kind, text):
+    """One of three drafted tokens finds a cell. Then the batch finds too few cells, too."""
+    resolved = resolve_name(f"llama_cpp@{build}")
+    profile = f"llama_cpp@{build}" if resolved is None else resolved.profile
+    scenario = load(corpus_files()["llama-draft-ends-in-full-memory-mtp"])
+    events = [event.record() for event in play(scenario, profile, "none").events]
+    at = events.index({"ev": kind, "text": text})
+    assert events[at - 1] == {"ev": "warn", "text": "decode: failed to find a memory slot for batch of size 1"}
+    steps = [event["drafted"] for event in events[at:] if event["ev"] == "spec_step"]
+    assert steps[0] == 1 and any(event["ev"] == "slot_purge" for event in events[at:])
