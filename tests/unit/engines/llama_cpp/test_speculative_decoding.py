@@ -313,3 +313,13 @@ def test_a_draft_ends_where_the_memory_of_the_drafter_is_full(build, kind, text)
     assert events[at - 1] == {"ev": "warn", "text": "decode: failed to find a memory slot for batch of size 1"}
     steps = [event["drafted"] for event in events[at:] if event["ev"] == "spec_step"]
     assert steps[0] == 1 and any(event["ev"] == "slot_purge" for event in events[at:])
+
+
+def test_an_mtp_head_drafts_on_beyond_what_the_context_leaves():
+    """Recorded on b11549: five of eight tokens find a cell, three fit into the context."""
+    talk = Talk("qwen35mtp", "b11549", ubatch_size=16, spec_type="draft-mtp", spec_draft_n_max=8)
+    answer = talk.ask(word("A", 251), 5, drafts=(Draft(251, 3, 1),))
+    assert talk.events(answer, "error", "spec_step")[:2] == [
+        {"ev": "error", "text": "llama_process[5] returned 1"},
+        {"ev": "spec_step", "accepted": 1, "drafted": 3, "n_tokens": 253},
+    ]
