@@ -10,7 +10,7 @@ from cachesim.base import console
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.run_data import run_data
 from cachesim.judging.unused_point import unused_points
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data, with_search
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.run.run_table import run_report
 from tests.sentences.claims import DECISIONS, LINES, REASONS, STATE, Place, false_claim
@@ -39,11 +39,11 @@ def compare_sentences(scenario: Scenario, profile: str, change: Callable[[str], 
 def _reports(run: Run) -> Iterator[tuple[str, int]]:
     """Yield the printed reports of a run: that of ``run -v`` (request -1), and of ``why -v`` for each request. The
     dependence on outcomes that were never seen, which takes many runs, is left out."""
-    nothing = [patch(f"cachesim.judging.{module}.predicted", return_value=[]) for module in ("run_data", "why_data")]
-    with patch.object(console, "WIDTH", WIDE), nothing[0], nothing[1]:
+    with patch.object(console, "WIDTH", WIDE), patch("cachesim.judging.run_data.predicted", return_value=[]):
         yield console.as_text(run_report(run_data(run), verbose=1)), -1
         for number in range(len(run.requests)):
-            data = why_data(run, number, unused=unused_points(run, number))
+            answer = {**answer_data(run, number), "predicted": []}
+            data = with_search(answer, run, number, (), None, unused_points(run, number))
             yield console.as_text(why_report(data, verbose=1)), number
 
 
