@@ -22,17 +22,24 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".venv-ci"
 MINORS = (11, 12, 13, 14)                          # as the classifiers of pyproject.toml
 OLDEST = (
-    "numpy==1.26.0", "rich==13.0.0", "markdown-it-py==2.2.0", "pytest==8.0.0", "hypothesis==6.100.0",
+    "numpy==1.26.0", "rich==13.0.0", "markdown-it-py==2.2.0", "pytest==8.0.0", "hypothesis==6.122.0",
     "distributed==2024.8.0", "jinja2==3.1.0", "tokenizers==0.20.0", "shtab==1.9.3", "h11==0.14.0",
 )
 OLDEST_MINORS = (11, 12)                           # NumPy 1.26 has no wheels for later ones
 UNIT = "tests/unit"
 OLDEST_TESTS = (
-    *(f"{UNIT}/{folder}" for folder in ("base", "model", "oracle", "events", "engines", "scenarios", "judging", "cli")),
-    *(f"{UNIT}/tools/{folder}" for folder in ("request_bodies", "watch", "picture", "rulebook", "lessons")),
-    "tests/conformance", "tests/house/test_startup.py",
+    *(f"{UNIT}/{folder}" for folder in ("base", "model", "oracle", "tools/lessons")),
+    *(f"{UNIT}/engines/{engine}/test_feature_conversations.py" for engine in ("ik_llama", "llama_cpp", "mlx_lm")),
+    *(f"{UNIT}/engines/{engine}/test_conversations.py" for engine in ("sglang", "vllm")),
+    *(f"{UNIT}/tools/{tool}/test_outputs.py" for tool in ("advise", "request_bodies", "run", "search", "server_logs")),
+    *(f"{UNIT}/tools/request_bodies/test_{name}.py" for name in ("template", "template_parser", "tokenizer")),
+    *(f"{UNIT}/cli/test_{name}.py" for name in ("completion", "hostile_text", "main", "output_options")),
+    f"{UNIT}/strategies/test_conversation_strategies.py", f"{UNIT}/strategies/test_server_strategies.py",
+    f"{UNIT}/tools/picture/test_whole_pictures.py", f"{UNIT}/tools/playground/test_page.py",
+    f"{UNIT}/tools/watch/test_relay.py", "tests/conformance", "tests/house/test_startup.py",
 )
-"""The other rules of the house read source files, whatever packages are installed."""
+"""The modules that call these packages, and whole conversations and outputs of every engine. Other tests use
+these packages in the same way."""
 SMOKE = (
     ("-c", "import cachesim; assert all(callable(getattr(cachesim, name)) for name in cachesim.__all__)"),
     ("-m", "cachesim", "run", "--as-expected", "llama-24143-entry-removed-dense", "ik-1889-no-refusal-hybrid",
@@ -72,8 +79,9 @@ def environment(name: str, python: str, *packages: str) -> str:
     if not stamp.exists() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
         say(f"creating {folder.relative_to(ROOT)}")
         shutil.rmtree(folder, ignore_errors=True)
-        run([python, "-m", "venv", str(folder)])
-        run([mine, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *packages])
+        run([python, "-m", "venv", "--without-pip", str(folder)])
+        run([sys.executable, "-m", "pip", "--python", mine, "--disable-pip-version-check", "--quiet", "install",
+             "--no-compile", *packages])
         stamp.touch()
     return mine
 

@@ -39,7 +39,7 @@ def number_table(rows: list[list[str]], text: str = "") -> WholeTable:
 
 
 @settings(max_examples=40)
-@given(rows=st.lists(numbers, min_size=1, max_size=4), width=st.integers(30, 130))
+@given(rows=st.lists(numbers, min_size=1, max_size=4), width=st.integers(40, 130))
 def test_every_number_is_printed_whole(rows, width):
     length = max(map(len, rows))
     output = printed(number_table([[*row, *["-"] * (length - len(row))] for row in rows]), width)
