@@ -249,21 +249,51 @@ def measure(row: LongCommand, number: int, is_again: bool = False) -> Ending:
             time.sleep(WORKING)
             if victim.process.poll() is not None:
                 return Ending(None, victim.end().code, [])
-            begin = time.monotonic()
+            time_to_end = TimeToEnd(victim)
             victim.signal(number)
             is_first = True
             if is_again:
                 wait(victim, lambda: False, AGAIN)
                 is_first = victim.process.poll() is not None
                 if not is_first:
-                    begin = time.monotonic()
+                    time_to_end = TimeToEnd(victim)
                     victim.signal(number)
-            wait(victim, lambda: False, GIVEN_UP)
-            seconds = time.monotonic() - begin
+            seconds = time_to_end.measured()
             left = killed(victim)
             end = victim.end()
         code = end.code if end.code >= 0 else 128 - end.code             # as a shell reports it
         return Ending(seconds, code, list(wrong(row, end, inside, seconds, left, not is_first)), is_again and is_first)
+
+
+class TimeToEnd:
+    """Time from its creation to the end of a command, without the time in which its processes were ready and other
+    processes had the cores. Made before a signal is sent."""
+
+    def __init__(self, victim: Victim) -> None:
+        self.victim = victim
+        self.main, self.workers = victim.process.pid, victim.workers()
+        self.before = {pid: ready(pid) for pid in (self.main, *self.workers)}
+        self.waits = dict.fromkeys(self.before, 0.0)
+        self.begin = time.monotonic()
+
+    def measured(self) -> float:
+        """Wait until the command has ended, at most ``GIVEN_UP``. Return its time [seconds]."""
+        wait(self.victim, self._looked, GIVEN_UP)
+        seconds = time.monotonic() - self.begin
+        return seconds - self.waits[self.main] - max((self.waits[pid] for pid in self.workers), default=0.0)
+
+    def _looked(self) -> bool:
+        """Note how long each process has waited for a core. Return False: the command has not ended."""
+        for pid, before in self.before.items():
+            self.waits[pid] = max(self.waits[pid], ready(pid) - before)
+        return False
+
+
+def ready(pid: int) -> float:
+    """Return for how long the main thread of a process was ready and had no core [seconds], 0.0 if it has ended."""
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def killed(victim: Victim) -> int:
