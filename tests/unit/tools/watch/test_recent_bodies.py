@@ -241,7 +241,11 @@ PATHS = {"Ollama": "/api/chat", "Ollama's prompt": "/api/generate"}
 def test_the_counter_bounds_the_memory_of_requests(kind):
     """An image takes a hundredth of its size."""
     bodies, raws = RecentBodies(), [json.dumps(KINDS[kind](number)).encode() for number in range(4)]
-    bodies.add("/v1/chat/completions", json.dumps(question()).encode())          # imports, patterns
+    bodies.add("/v1/chat/completions", json.dumps(question()).encode())
+    others = RecentBodies()                          # loads modules and compiles patterns, which stay
+    for kept in others.add("/v1/chat/completions", raws[0]):
+        others.read_answer(kept, b'{"choices":[{"message":{"content":"answer"}}]}')
+    del others, kept
     gc.freeze()                                      # what earlier tests left is not looked through
     tracemalloc.start()
     before = bodies.size
