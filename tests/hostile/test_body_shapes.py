@@ -35,7 +35,7 @@ FORMS = {
     "several": {"prompt": ["a", [1, 2], {"prompt_string": "b", "multimodal_data": []}]},
     "ollama": {"prompt": "a", "images": ["aGk="]},
 }
-SHAPES = [None, True, 5, 1.5, "text", [], [None], [5], ["x"], [[]], [{}], {}, {"a": 1}, {"role": "user"}]
+SHAPES = [None, True, 5, "text", [], [None], ["x"], [[]], [{}], {}, {"a": 1}]
 KEYS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "model", "images", "stream",
         "chat_template_kwargs", "lora")  # fmt: skip
 

@@ -104,7 +104,8 @@ def test_why_shows_words_not_tuples(capsys):
 
 
 def test_diff_shows_the_first_decision_that_parts(capsys):
-    code, data = call_json(capsys, "diff", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587")
+    code, data = call_json(capsys, "diff", SEED, "--provenance", "-p", "llama_cpp@b10587", "-p",
+                           "llama_cpp@pr24143-on-b10587")
     assert code == exits.HOLDS
     assert data["first"]["request"] == 2
     assert [data["first"][key]["rule"] for key in "ab"] == ["LC-PC-LOAD.TAKE", "LC-PC-LOAD.CLONE"]

@@ -34,14 +34,14 @@ def each(profiles):
 
 
 def test_a_chat_runs_under_five_engines_and_each_says_which_marks_it_ignores(capsys):
-    code, out, err = called(capsys, "run", CHAT, *each(FIVE), "--model", "AAAA", "--json")
+    code, out, err = called(capsys, "run", CHAT, *each(FIVE), "--model", "A", "--json")
     assert code == exits.HOLDS
     runs = json.loads(out)["runs"]
     assert [run["profile"] for run in runs] == FIVE
     assert {tuple(request["prompt"] for request in run["requests"]) for run in runs} == {(120, 170, 80)}
     assert all(run["broken"] == [] and sum(one["prompt"] - one["computed"] for one in run["requests"]) for run in runs)
     assert err == "cachesim: ignored: user marks (|), which vllm, sglang, mlx_lm and ik_llama do not read\n"
-    _, _, err = called(capsys, "run", CHAT, "-p", "vllm", "--model", "AAAA", "--json")
+    _, _, err = called(capsys, "run", CHAT, "-p", "vllm", "--model", "A", "--json")
     assert err == "cachesim: ignored: user marks (|), which vllm does not read\n"
 
 
@@ -61,14 +61,14 @@ def test_a_run_under_several_engines_has_a_table_then_a_line_for_each(capsys):
 def test_marks_change_nothing_where_they_are_not_read(capsys, engine):
     found = []
     for line in (CHAT, CHAT.replace("|", "")):
-        _, out, _ = called(capsys, "run", line, "-p", engine, "--model", "AAAA", "--json")
+        _, out, _ = called(capsys, "run", line, "-p", engine, "--model", "A", "--json")
         [run] = json.loads(out)["runs"]
         found.append([(one["computed"], one["kept"], one["loaded"], one["verdict"]) for one in run["requests"]])
     assert found[0] == found[1]
 
 
 def test_a_table_has_a_row_per_request_and_the_best_engine_first(capsys):
-    _, out, _ = called(capsys, "run", "A60/A.B4", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA")
+    _, out, _ = called(capsys, "run", "A60/A.B4", "-p", "vllm", "-p", "llama_cpp", "--model", "A")
     assert [line.split() for line in out.splitlines()[:5]] == [
         ["reused", "of", "124", "prompt", "tokens,", "by", "request"],
         ["#", "request", "prompt", "llama_cpp", "vllm"],
@@ -91,7 +91,7 @@ def table_of(out):
 
 
 def test_a_refused_request_reused_nothing(capsys):
-    words = ["run", "A900/A", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA", "--set", "ctx_size=256"]
+    words = ["run", "A900/A", "-p", "vllm", "-p", "llama_cpp", "--model", "A", "--set", "ctx_size=256"]
     _, out, _ = called(capsys, *words)
     assert table_of(out) == [
         ["#", "request", "prompt", "vllm", "llama_cpp"], ["0", "A", "900", "0", "0", "REFUSED"],
@@ -100,14 +100,14 @@ def test_a_refused_request_reused_nothing(capsys):
 
 
 def test_each_line_has_a_table_of_its_own(capsys):
-    _, out, _ = called(capsys, "run", "A60/A", "B30/B/B", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA")
+    _, out, _ = called(capsys, "run", "A60/A", "B30/B/B", "-p", "vllm", "-p", "llama_cpp", "--model", "A")
     assert [line for line in out.splitlines() if line.startswith("reused of")] == [
         "reused of 120 prompt tokens, by request", "reused of 90 prompt tokens, by request"]  # fmt: skip
 
 
 def test_requests_after_a_limit_are_not_run_and_their_engine_comes_last(capsys):
     limit = ("--limit", "tokens=130")
-    code, out, _ = called(capsys, "run", "A60/A/B50/A", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA", *limit)
+    code, out, _ = called(capsys, "run", "A60/A/B50/A", "-p", "vllm", "-p", "llama_cpp", "--model", "A", *limit)
     assert code != exits.HOLDS
     head, *_, last, total = table_of(out)
     assert head == ["#", "request", "prompt", "llama_cpp", "vllm"]
@@ -181,7 +181,7 @@ def test_every_file_of_the_corpus_is_translated_or_refused_in_a_line():
 
 
 def test_why_explains_a_request_under_several_engines(capsys):
-    line = "why", "A60/A.B4", "1", "--model", "AAAA"
+    line = "why", "A60/A.B4", "1", "--model", "A"
     code, out, _ = called(capsys, *line, "-p", "llama_cpp", "-p", "vllm", "--json")
     assert code == exits.HOLDS
     found = json.loads(out)["why"]
@@ -214,7 +214,7 @@ def test_diff_compares_log_lines_of_one_engine_only(capsys):
 
 
 def test_advice_is_given_under_each_engine(capsys):
-    line = "advise", "S40.A60/S.B20/S.A", "--model", "AAAA"
+    line = "advise", "S40.A60/S.B20/S.A", "--model", "A"
     code, out, _ = called(capsys, *line, "-p", "llama_cpp", "-p", "vllm", "--json")
     assert code == exits.HOLDS
     found = json.loads(out)["advise"]

@@ -10,7 +10,7 @@ from cachesim.strategies.explained_lines import PACKAGE
 
 
 @settings(database=None, derandomize=True)
-@given(conversations(max_requests=3, max_prompt=8))
+@given(conversations(max_requests=2, max_prompt=3))
 def failing(conversation):
     if len(conversation.requests) > 1:
         print("one line of the test")

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.tools.watch import relay as relay_module
@@ -59,6 +59,7 @@ def test_the_value_names_the_first_byte_and_the_reason():
     assert header_value({**ROW, "byte": None, "path": ""}) == b"date; byte 7 or later; the date or time"
 
 
+@settings(max_examples=20)
 @given(st.text(), st.text(max_size=1000))
 def test_the_value_is_printable_and_short(cause, path):
     value = header_value({**ROW, "cause": cause, "path": path})

@@ -13,9 +13,10 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.limits import KV_MESSAGE_BYTES, WATCHED_BYTES
 from cachesim.cli.main import main
+from cachesim.tools.server_logs.kv_events import prompt_blocks
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
 from cachesim.tools.server_logs.kv_events.message_reader import message_of_line
-from cachesim.tools.server_logs.kv_events.prompt_blocks import MOST_TOKENS, PromptBlocks
+from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
 from cachesim.tools.watch.event_endpoint import WAITING, EventEndpoint
 from tests.shared import ROOT
 
@@ -186,12 +187,13 @@ def test_a_message_that_is_too_large_is_lost_and_its_number_shows_it(publisher):
     assert row["undecided"] and (end["messages"], end["missing"]) == (2, 1)
 
 
-def test_prompts_beyond_the_tokens_that_are_kept_are_forgotten_the_oldest_first():
+def test_prompts_beyond_the_tokens_that_are_kept_are_forgotten_the_oldest_first(monkeypatch):
+    monkeypatch.setattr(prompt_blocks, "MOST_TOKENS", 1000)
     prompts = PromptBlocks({})
     place = (("", None), None, None)
     store = {"block_hashes": [1], "token_ids": [5, 6], "block_size": 2}
     for number in range(3):
-        assert prompts.add(number, [5, 6] + [0] * (MOST_TOKENS // 2))
+        assert prompts.add(number, [5, 6] + [0] * 500)
     assert (prompts.of_event(place, store), prompts.joined, prompts.forgotten) == ([frozenset([2])], 1, 2)
     assert not prompts.add(3, [1 << 64])
 
