@@ -37,8 +37,8 @@ SECONDS: Mapping[str, float] = {
 keep the syntax trees of the package, so that their process has less memory for other tests."""
 
 TOGETHER = (
-    "tests/scenarios/test_corpus.py", "tests/scenarios/test_mlx_lm_entries.py", "tests/scenarios/test_sentences.py",
-    "tests/scenarios/test_sentences_mlx.py", "tests/scenarios/test_shown_in.py",
+    "tests/scenarios/test_corpus.py", "tests/scenarios/test_coverage.py", "tests/scenarios/test_mlx_lm_entries.py",
+    "tests/scenarios/test_sentences.py", "tests/scenarios/test_sentences_mlx.py", "tests/scenarios/test_shown_in.py",
 )  # fmt: skip
 """Files that look at the same runs, which one process keeps."""
 HOUSE = ROOT / "tests" / "house"

@@ -29,12 +29,13 @@ def engines():
     return {one.get("profile", "").partition("@")[0] for scenarios in stored for one in scenarios}
 
 
-def stored_runs():
-    """Yield (file, file of the scenario, output) of every output that matches the current scenario."""
+def stored_runs(only=None):
+    """Yield (file, file of the scenario, output) of every output that matches the current scenario. ``only``: a file
+    and the name of a scenario."""
     files = {file.stem: file for file in (ROOT / "scenarios").rglob("*.toml")}
     for file in sorted(FOLDER.glob("*.json")):
         for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
-            case = files.get(name)
+            case = files.get(name) if only in (None, (file, name)) else None
             fresh = case and of_case(case) == one["scenario"]
             profile = rule_set(one["profile"]) if fresh and one.get("as_simulated") else ""
             if profile:
@@ -95,8 +96,8 @@ def refuting_request(pair, place, name):
     """Return the request of a scenario in which the output of the real server, stored in the file ``place``, disagrees
     with an alternative answer."""
     engine, outcome, other = pair
-    [(scenario, stored)] = [(load(case), one) for file, case, one in stored_runs()
-                            if file == place and case.stem == name]
+    [(_, case, stored)] = stored_runs((place, name))
+    scenario = load(case)
     asked = Counter()
 
     def hear(*_):

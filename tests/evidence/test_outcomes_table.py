@@ -65,12 +65,16 @@ def test_a_recording_still_refutes_another_answer(engine, outcome, alternative, 
     if not file.exists():
         pytest.skip(absent(TRACES))
     if " scenario " in where:
-        name, request = re.search(r" scenario (\S+) at request (\d+)", where).groups()
-        assert server_runs.refuting_request((engine, outcome, alternative), file, name) == int(request)
+        assert_scenario_refutes((engine, outcome, alternative), where)
         return
     mode = "provenance" if " verdict " in where else "none"
     step, what = disagrees(file, outcome, alternative, mode)
     assert where.endswith(f" {what} at step {step}")
+
+
+def assert_scenario_refutes(pair, where):
+    name, request = re.search(r" scenario (\S+) at request (\d+)", where).groups()
+    assert server_runs.refuting_request(pair, file_of(where, TRACES), name) == int(request)
 
 
 PEERS = sorted(recorded_pairs(peer_runs.ENGINE), key=lambda pair: " scenario " in pair[2])          # scenarios last
@@ -82,7 +86,7 @@ PEERS = sorted(recorded_pairs(peer_runs.ENGINE), key=lambda pair: " scenario " i
 ])
 def test_the_real_code_still_refutes_another_answer(outcome, alternative, where):
     if " scenario " in where:
-        assert server_runs.search((peer_runs.ENGINE, outcome, alternative)).file == file_of(where, TRACES)
+        assert_scenario_refutes((peer_runs.ENGINE, outcome, alternative), where)
         return
     assert where.startswith("tests/data/mlx_lm/")
     found = peer_runs.search((outcome, alternative))

@@ -9,6 +9,7 @@ those of all earlier scenarios (in the order of the files).
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
@@ -71,6 +72,7 @@ def combinations_of(runs: Sequence[Seen]) -> set[tuple[str, Combination]]:
     return found
 
 
+@cache
 def differing(a: str, b: str) -> Combination:
     """Ids of the rules in which two profiles differ."""
     rows = differences(PROFILES[a], PROFILES[b])

@@ -29,6 +29,7 @@ from cachesim.judging.judgement import Judgement
 from cachesim.scenarios.load import find
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
+from tests.scenarios.coverage import Seen, seen
 from tests.scenarios.newer_builds import replaced_rules, still_unasked, unnamed_builds
 from tests.scenarios.rule_examples import answers_plainly
 from tests.scenarios.tables import readmes, with_table
@@ -107,7 +108,7 @@ NOT_YET: dict[str, str] = {
 
 class Shown(NamedTuple):
     """What a run shows. Requests are named by their numbers. ``outcomes``: cached tokens, equality and status of each
-    request. ``decisions``: the first of each rule, by its id."""
+    request. ``decisions``: the first of each rule, by its id. ``seen``: what counts as coverage."""
 
     wrong: list[str]
     undecided: list[int]
@@ -119,6 +120,7 @@ class Shown(NamedTuple):
     outcomes: list[tuple[int, bool | None, int]]
     named_rules: frozenset[str]
     decisions: dict[str, list[Decided]]
+    seen: Seen
 
 
 @cache
@@ -147,7 +149,7 @@ def shown(name: str, profile: str) -> Shown:
         outcomes=[(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
                   for one in run.requests],
         has_bad_entry=any(one.judged.armed for one in run.requests),
-        named_rules=frozenset(named), decisions=decisions,
+        named_rules=frozenset(named), decisions=decisions, seen=seen(run),
     )  # fmt: skip
 
 
@@ -298,7 +300,8 @@ def test_the_symptom_fits_what_is_expected() -> None:
 @pytest.mark.long
 def test_every_version_starts_or_says_that_it_cannot() -> None:
     """``why`` and ``bisect`` compare all versions, and pass over those that raise NotInBuild."""
-    for scenario in corpus():
+    servers = {(one.engine, one.model, str(sorted(one.server.items()))): one for one in corpus()}
+    for scenario in servers.values():
         engine = ENGINES[scenario.engine]
         for name in {*engine.line, *engine.beside}:
             with suppress(NotInBuild):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.registry import profiles
-from cachesim.scenarios.load import find, load_all
-from tests.scenarios.coverage import CORPUS, Seen, combinations_of, counting, differing, play, table
+from tests.scenarios.coverage import Seen, combinations_of, counting, differing, table
+from tests.scenarios.test_corpus import SCENARIOS, shown
 
-pytestmark = pytest.mark.long
 HEAD, BASE = "llama_cpp@b10587", "llama_cpp@b9518"
 
 
@@ -36,18 +34,14 @@ def test_the_table_has_a_line_for_every_rule_and_names_the_profiles():
 
 
 @pytest.fixture(scope="module")
-def scenarios():
-    return load_all(find([CORPUS]), set(profiles()))
-
-
-@pytest.fixture(scope="module")
-def new(scenarios):
+def new():
     """Scenarios of repaired rule sets come last: they meet again what others met first."""
-    return counting(play(sorted(scenarios, key=lambda one: "-repair-" in one.id)))
+    names = sorted(SCENARIOS, key=lambda name: "-repair-" in name)
+    return counting([shown(name, profile).seen for name in names for profile in SCENARIOS[name].profiles])
 
 
-def test_forty_scenarios_of_the_catalogue_count(scenarios, new):
-    catalogue = {one.id for one in scenarios if any("FAULTS.md#lc-" in source for source in one.source)}
+def test_forty_scenarios_of_the_catalogue_count(new):
+    catalogue = {one.id for one in SCENARIOS.values() if any("FAULTS.md#lc-" in source for source in one.source)}
     assert sum(n > 0 for name, n in new.items() if name in catalogue) >= 40
 
 
@@ -59,7 +53,7 @@ SHOWN_BEFORE = (
 """A fault of its own each, whose combination of rules another file shows as well."""
 
 
-def test_every_scenario_of_mlx_lm_counts(scenarios, new):
-    mine = [scenario.id for scenario in scenarios if scenario.engine == "mlx_lm" and scenario.id not in SHOWN_BEFORE]
+def test_every_scenario_of_mlx_lm_counts(new):
+    mine = [scenario.id for scenario in SCENARIOS.values() if scenario.engine == "mlx_lm" and scenario.id not in SHOWN_BEFORE]
     assert len(mine) >= 25
     assert [name for name in mine if not new[name]] == []

@@ -58,7 +58,6 @@ def _own_words(name: str, rule: Decision) -> str | None:
     return next((said for table in TABLES if (said := table.say(name, rule.value, rule.because)) is not None), None)
 
 
-@pytest.mark.long
 def test_every_rule_has_a_sentence_that_can_be_made():
     silent = [
         name for name in shipped()
