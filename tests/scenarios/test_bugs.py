@@ -18,16 +18,10 @@ CATALOGUE = SHARED / "spec" / "bug_catalogue.md"
 BUGS, REPORTS = bugs(), shown()
 CLAIMS = [case for some in REPORTS.values() for case in some if case.report.claim == STRICT]
 strict = pytest.mark.parametrize("case", CLAIMS, ids=lambda case: f"{case.report.entry}-{case.scenario.id}")
-QUICK, LONG = 20, 8      # one of so many reports is explained in ``make test``, and in ``make long``; ``-m slow``: all
-
-
-def how_often(number: int) -> list[pytest.MarkDecorator]:
-    """Return the marks of the report with this number."""
-    return [pytest.mark.long] * bool(number % QUICK) + [pytest.mark.slow] * bool(number % LONG)
-
+ONE_OF = 20              # of so many reports one is explained; ``-m slow``: all
 
 some_explained = pytest.mark.parametrize("case", [
-    pytest.param(case, id=f"{case.report.entry}-{case.scenario.id}", marks=how_often(number))
+    pytest.param(case, id=f"{case.report.entry}-{case.scenario.id}", marks=[pytest.mark.slow] * bool(number % ONE_OF))
     for number, case in enumerate(CLAIMS)
 ])
 

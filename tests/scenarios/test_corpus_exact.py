@@ -15,11 +15,13 @@ from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.model import make_model, parse
-from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided
+from tests.scenarios.test_corpus import BROKEN, RUNS, SCENARIOS, undecided
 
 pytestmark = pytest.mark.long
-THIRD = [pytest.param(*run, marks=[pytest.mark.slow] * bool(at % 3)) for at, run in enumerate(RUNS)]
-"""All runs of the corpus; ``make long`` repeats every third with arithmetic, ``-m slow`` the others."""
+FIRST = {(SCENARIOS[run[0]].engine, SCENARIOS[run[0]].model): run for run in [*RUNS[::-1], *BROKEN[::-1]]}
+CASES = [pytest.param(*run, marks=[pytest.mark.slow] * (run not in FIRST.values())) for run in RUNS]
+"""All runs; ``make long`` repeats one of each model with arithmetic, a wrong one if there is one, ``-m slow`` the
+others."""
 KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}
 """Engines with names of models; the others take layers."""
 
@@ -32,7 +34,7 @@ def judge_of(engine: str, model: str) -> Judge:
     return Judge(make_model(spec, exact=True))
 
 
-@pytest.mark.parametrize(("name", "profile"), THIRD)
+@pytest.mark.parametrize(("name", "profile"), CASES)
 def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
     run = run_judged(SCENARIOS[name], profile, "exact", judge_of(SCENARIOS[name].engine, SCENARIOS[name].model))
     assert run.wrong == []

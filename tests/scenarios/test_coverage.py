@@ -54,6 +54,6 @@ SHOWN_BEFORE = (
 
 
 def test_every_scenario_of_mlx_lm_counts(new):
-    mine = [scenario.id for scenario in SCENARIOS.values() if scenario.engine == "mlx_lm" and scenario.id not in SHOWN_BEFORE]
+    mine = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_lm" and name not in SHOWN_BEFORE]
     assert len(mine) >= 25
     assert [name for name in mine if not new[name]] == []

@@ -23,31 +23,30 @@ from tests.scenarios.whole import corpus
 
 RUNS = [(scenario, profile) for scenario in corpus() for profile in scenario.profiles]
 BROKEN = [(scenario, profile) for scenario, profile in RUNS if scenario.expect[profile].broken]
-EACH = 2                 # runs of each engine and symptom, every second of them in ``make long``
+EACH = 2                 # runs of each engine and symptom whose memory is read
 FAILURES = 2000
 
 
-def stratified(runs: list[tuple[Scenario, str]]) -> list[tuple[Scenario, str]]:
-    """Return the first runs of each engine and folder."""
+def stratified(runs: list[tuple[Scenario, str]], each: int) -> list[tuple[Scenario, str]]:
+    """Return so many runs of each engine and folder."""
     groups: dict[tuple[str, str], list[tuple[Scenario, str]]] = defaultdict(list)
     for scenario, profile in runs:
         groups[profile.partition("@")[0], scenario.file.split("/")[-2]].append((scenario, profile))
-    return [run for group in groups.values() for run in group[:: max(1, len(group) // EACH)][:EACH]]
+    return [run for group in groups.values() for run in group[:: max(1, len(group) // each)][:each]]
 
 
-def named(runs: list[tuple[Scenario, str]], later: int = 1) -> list[object]:
-    """Return the runs as parameters; with ``later`` only every so many-th is not marked long."""
-    return [pytest.param(scenario, profile, id=f"{scenario.id}-{profile}", marks=pytest.mark.long if i % later else ())
-            for i, (scenario, profile) in enumerate(runs)]  # fmt: skip
+def named(runs: list[tuple[Scenario, str]]) -> list[object]:
+    """Return the runs as parameters."""
+    return [pytest.param(scenario, profile, id=f"{scenario.id}-{profile}") for scenario, profile in runs]
 
 
-@pytest.mark.parametrize(("scenario", "profile"), named(stratified(BROKEN), later=EACH))
-@pytest.mark.part(6)
+@pytest.mark.parametrize(("scenario", "profile"), named(stratified(BROKEN, 1)))
+@pytest.mark.part(3)
 def test_the_rule_that_is_named_decides(scenario, profile):
     assert list(false_statements(scenario, profile, list(scenario.expect[profile].broken[:1]))) == []
 
 
-@pytest.mark.parametrize(("scenario", "profile"), named(stratified(RUNS)))
+@pytest.mark.parametrize(("scenario", "profile"), named(stratified(RUNS, EACH)))
 def test_objects_that_are_called_stored_are_stored(scenario, profile):
     assert list(false_about_stored(scenario, profile)) == []
 
@@ -84,7 +83,7 @@ def drawn_failures(seed: int, most: int) -> Iterator[tuple[Scenario, str, int]]:
             yield scenario, profile, at
 
 
-@pytest.mark.parametrize("drawn", [1, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("drawn", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_rules_named_for_drawn_failures_decide(drawn):
     wrong = [text for scenario, profile, at in drawn_failures(33, drawn)
              for text in (*false_statements(scenario, profile, [at]), *false_about_stored(scenario, profile))]
