@@ -20,6 +20,8 @@ from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.replay.event_owners import RequestEvents
 
 REMEMBERED = 1024            # characters of a text whose tokens are remembered, at most
+TOKENS = {text: token for token, text in enumerate(PIECES) if len(text) == 1 or token in SPECIAL}
+PIECE = re.compile("|".join((*map(re.escape, SPECIAL.values()), ".")), re.S)
 
 
 def tokenize(text: str) -> Tokens:
@@ -34,14 +36,11 @@ def _remembered(text: str) -> Tokens:
 
 def _tokens(text: str) -> Tokens:
     out: list[int] = []
-    marks = {text: token for token, text in SPECIAL.items()}
-    at = 0
-    while at < len(text):
-        mark = next((m for m in marks if text.startswith(m, at)), None)
-        if mark is None and not (text[at] == "\n" or 32 <= ord(text[at]) < 127):
-            raise BadInput(f"character {quoted(text[at])} of a delimiter is not in the recorded vocabulary")
-        out.append(marks[mark] if mark else PIECES.index(text[at]))
-        at += len(mark) if mark else 1
+    for found in PIECE.finditer(text):
+        token = TOKENS.get(found[0])
+        if token is None:
+            raise BadInput(f"character {quoted(found[0])} of a delimiter is not in the recorded vocabulary")
+        out.append(token)
     return tuple(out)
 
 

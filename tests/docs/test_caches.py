@@ -124,7 +124,7 @@ def test_every_cache_of_bounded_length_has_its_maximum_in_the_table():
 def unknown_log():
     """Return the reader of a log of long lines that no server prints."""
     rows = LogRows()
-    list(rows.read(f"{number} " + "\u2026" * 65_000 for number in range(600)))
+    list(rows.read(f"{number} " + "\u2026" * 65_000 for number in range(260)))
     return rows
 
 
@@ -146,7 +146,7 @@ def block_history(blocks):
 
 def prompt_blocks(blocks=0, prompts=0, tokens=1, size=1):
     """Return prompts with the blocks of events. ``size`` [tokens] of the block of an event."""
-    made = PromptBlocks({}, most=blocks)
+    made = PromptBlocks({}, most=blocks, most_prefixes=(1 << 18) // MANY, most_tokens=(1 << 22) // MANY)
     place = (("", None), None, None)
     for at in range(2 * blocks + 1):
         event = {"block_hashes": [f"{at:0128x}"], "token_ids": [1] * size, "block_size": size}
@@ -157,27 +157,27 @@ def prompt_blocks(blocks=0, prompts=0, tokens=1, size=1):
     return made
 
 
+MANY = 512
+"""Caches of KV events are filled with a smaller maximum: that of the table divided by this."""
 FILLED = {
-    "tools.server_logs.kv_events.block_history.BlockHistory": lambda: (block_history(1 << 13) for _ in range(1)),
+    "tools.server_logs.kv_events.block_history.BlockHistory": lambda: (
+        block_history((1 << 19) // MANY) for _ in range(1)),
     "tools.server_logs.kv_events.prompt_blocks.PromptBlocks.blocks": lambda: (
-        prompt_blocks(1 << 13) for _ in range(1)),
+        prompt_blocks((1 << 19) // MANY) for _ in range(1)),
     "tools.server_logs.kv_events.prompt_blocks.PromptBlocks.prefixes": lambda: (
-        prompt_blocks(prompts=(1 << 18) + 9) for _ in range(1)),
+        prompt_blocks(prompts=(1 << 18) // MANY + 9) for _ in range(1)),
     "tools.server_logs.kv_events.prompt_blocks.PromptBlocks.tokens": lambda: (
-        prompt_blocks(prompts=60, tokens=100_000, size=200_000) for _ in range(1)),
+        prompt_blocks(prompts=60, tokens=100_000 // MANY, size=200_000 // MANY) for _ in range(1)),
     "model.forward._models": lambda: (make_model("GGGA" * 16, exact=True, seed=seed) for seed in range(9)),
     "model.hash_mixing._powers": lambda: (powers(1 << size) for size in range(21)),
     "model.hash_mixing.layer_keys": lambda: (layer_keys(seed, 0) for seed in range(1200)),
     "model.rope._block": lambda: (turns(np.array([position])) for position in range(0, 1 << 20, 512)),
     "replay.recorded_requests._remembered": lambda: (tokenize(f"{number:03}" + "a" * size)
                                                      for size in (1000, 100_000)
-                                                     for number in range(300 if size == 1000 else 2)),
+                                                     for number in range(260 if size == 1000 else 2)),
     "tools.watch.log_rows._head": lambda: (unknown_log() for _ in range(1)),
 }  # fmt: skip
 """Calls that fill a cache, one after the other, by its name: they make more than it keeps."""
-PARTS = {"tools.server_logs.kv_events.block_history.BlockHistory": 64,
-         "tools.server_logs.kv_events.prompt_blocks.PromptBlocks.blocks": 64}  # fmt: skip
-"""Caches that are filled with a smaller maximum: that of the table divided by this."""
 
 
 def held_when_full(name):
@@ -196,7 +196,7 @@ def test_a_full_cache_keeps_its_maximum(name):
     row = ROWS[name]
     most = int(row["bytes"].split(" ")[0].replace(",", ""))
     if row["bytes"].endswith("each"):
-        most *= int(row["most"].split(" ")[0].replace(",", "")) // PARTS.get(name, 1)
+        most *= int(row["most"].split(" ")[0].replace(",", "")) // (MANY if ".kv_events." in name else 1)
     with ProcessPoolExecutor(1, get_context("fork")) as process:          # a full cache ends with its process
         held = process.submit(held_when_full, name).result()
     assert most / 10 <= held <= most

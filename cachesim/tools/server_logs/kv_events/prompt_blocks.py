@@ -31,15 +31,23 @@ class StoredPrefix(NamedTuple):
 
 class PromptBlocks:
     """The prompts, by the number of their body, and for each block of the events the prefix that it ends. ``most``:
-    blocks that are kept, None = all; the oldest are forgotten first."""
+    blocks that are kept, None = all; the oldest are forgotten first, as are the oldest prompts beyond ``most_prefixes``
+    and ``most_tokens``."""
 
-    def __init__(self, prompts: Mapping[int, Sequence[int]], most: int | None = None) -> None:
+    def __init__(
+        self,
+        prompts: Mapping[int, Sequence[int]],
+        most: int | None = None,
+        most_prefixes: int = MOST_PREFIXES,
+        most_tokens: int = MOST_TOKENS,
+    ) -> None:
         self.prompts = dict(prompts)
         self.most = most
         self.forgotten = 0              # prompts
         self._joined = set[int]()       # bodies that are not forgotten, whose prompts have a block of the events
         self._joined_before = 0         # forgotten ones
-        self._room = MOST_PREFIXES
+        self._room = most_prefixes
+        self._most_tokens = most_tokens
         self._tokens = 0                # of the prompts that were added
         self._of_prefix: dict[int, dict[bytes, set[int]]] = {}          # size -> key -> numbers of bodies
         self._of_block: dict[tuple[Place, Any], StoredPrefix] = {}
@@ -57,7 +65,7 @@ class PromptBlocks:
             return False
         self.prompts[number] = prompt
         self._tokens += len(prompt) + OF_A_PROMPT
-        while self._tokens > MOST_TOKENS and len(self.prompts) > 1:
+        while self._tokens > self._most_tokens and len(self.prompts) > 1:
             self._forget(next(iter(self.prompts)))
         for size in self._of_prefix:
             self._index(number, prompt, size)

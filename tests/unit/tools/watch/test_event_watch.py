@@ -13,7 +13,6 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.limits import KV_MESSAGE_BYTES, WATCHED_BYTES
 from cachesim.cli.main import main
-from cachesim.tools.server_logs.kv_events import prompt_blocks
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
 from cachesim.tools.server_logs.kv_events.message_reader import message_of_line
 from cachesim.tools.server_logs.kv_events.prompt_blocks import PromptBlocks
@@ -187,13 +186,12 @@ def test_a_message_that_is_too_large_is_lost_and_its_number_shows_it(publisher):
     assert row["undecided"] and (end["messages"], end["missing"]) == (2, 1)
 
 
-def test_prompts_beyond_the_tokens_that_are_kept_are_forgotten_the_oldest_first(monkeypatch):
-    monkeypatch.setattr(prompt_blocks, "MOST_TOKENS", 1000)
-    prompts = PromptBlocks({})
+def test_prompts_beyond_the_tokens_that_are_kept_are_forgotten_the_oldest_first():
+    prompts = PromptBlocks({}, most_tokens=90)
     place = (("", None), None, None)
     store = {"block_hashes": [1], "token_ids": [5, 6], "block_size": 2}
     for number in range(3):
-        assert prompts.add(number, [5, 6] + [0] * 500)
+        assert prompts.add(number, [5, 6] + [0] * 30)
     assert (prompts.of_event(place, store), prompts.joined, prompts.forgotten) == ([frozenset([2])], 1, 2)
     assert not prompts.add(3, [1 << 64])
 
