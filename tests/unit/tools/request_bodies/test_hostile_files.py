@@ -174,7 +174,7 @@ def imported(folder, option, data, *more, prompt="a" * 60 + "!"):
 FILES = [
     *(("--template", TEMPLATES, name) for name in ("loop", "memory", "deep")),
     *(("--tokenizer", TOKENIZERS, name) for name in ("plus", "replace")),
-    *((option, GGUFS, name) for option in ("--template", "--tokenizer", "--sizes") for name in LARGE),
+    *zip(("--template", "--sizes"), (GGUFS, GGUFS), LARGE, strict=True),
 ]  # fmt: skip
 """One file for each kind of end: the tests above have the others."""
 

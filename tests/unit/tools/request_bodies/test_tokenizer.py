@@ -155,7 +155,7 @@ def test_a_vocabulary_of_150_000_tokens_fits_the_default_limits(tmp_path):
     inner = tokenizers.Tokenizer(tokenizers.models.BPE({t: i for i, t in enumerate(tokens)}, merges))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.save(str(tmp_path / "tokenizer.json"))
-    text = "The rules of this place are many. " * 30_000
+    text = "The rules of this place are many. " * 1_000
     assert len(tokens) > 150_000
     assert list(read_tokenizer(tmp_path / "tokenizer.json").tokens(text)) == inner.encode(text).ids
 

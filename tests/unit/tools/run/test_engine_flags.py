@@ -87,7 +87,7 @@ def test_no_cache_prompt_is_the_default_of_requests(capsys):
 @pytest.mark.long
 def test_a_search_sets_them_for_every_drawn_server(capsys):
     def found(*argv):
-        main(["fuzz", "-p", "b9518", "--examples", "60", "--model", "W", "--no-shrink", *argv, "--json"])
+        main(["fuzz", "-p", "b9518", "--examples", "20", "--model", "W", "--no-shrink", *argv, "--json"])
         return json.loads(capsys.readouterr().out)["failures"]
 
     assert found() and not found("--ctx-checkpoints", "0")

@@ -21,7 +21,8 @@ from tests.shared import ROOT
 REPAIRS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp" / "repairs"
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@b11549-repaired"
 FREE = ChangePrice({"A": 100}, {"A": 100}, 0)
-DRAWN = ("repair", LATEST, "--model", "GA", "--examples", "8", "--seed", "20")
+FAULTY = "ik_llama@1889-base"
+DRAWN = ("repair", FAULTY, "--model", "GA", "--examples", "4", "--seed", "3")
 
 
 def call(capsys, *argv):
@@ -122,14 +123,15 @@ def test_drawn_conversations_are_grouped_priced_and_shown_within_80_columns(caps
     assert code == exits.BROKEN
     lines = out.splitlines()
     assert max(len(line) for line in lines if not line.startswith(("cachesim run ", "source "))) <= 80
-    assert lines[0].startswith(f"{LATEST}  seed 20, 8 conversations, ")
-    assert "single changes cure" in lines[1] and ": LC-" in out and " -> " in " ".join(out.split())
+    assert lines[0].startswith(f"{FAULTY}  seed 3, 4 conversations, ")
+    assert "single changes cure" in lines[1] and ": IK-" in out and " -> " in " ".join(out.split())
     assert "all changes together: " in out and "--model GA" in out
 
 
 @pytest.mark.long
 def test_the_same_in_any_number_of_processes(capsys):
     one = call(capsys, *DRAWN, "--no-shrink", "--json")
+    assert one[0] == exits.BROKEN
     assert call(capsys, *DRAWN, "--no-shrink", "--json", "-j", "2") == one
 
 
