@@ -30,10 +30,9 @@ def failing(data):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("slots", [1, 4])
-def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
-    simulated = Simulated(LATEST, parallel=slots, kv_unified=True)
-    props = {"total_slots": slots, "default_generation_settings": {"n_ctx": 4096}}
+def test_the_stale_checkpoint_is_found_in_four_slots_with_a_rule(capsys):
+    simulated = Simulated(LATEST, parallel=4, kv_unified=True)
+    props = {"total_slots": 4, "default_generation_settings": {"n_ctx": 4096}}
     with serving(simulated.complete, props) as url:
         code, data, _ = checked(capsys, url, "--only", "same", "--history", "A5/B10/B[:1].C5",
                                 "--requests", "200")  # fmt: skip
@@ -42,17 +41,14 @@ def test_the_stale_checkpoint_is_found_in_one_slot_and_in_four(capsys, slots):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("slots", [1, 4])
-@pytest.mark.parametrize("model, lines", [
-    ("GA", ["A5/B10/B[:1].C5", "S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3"]), ("W32 A", ["A5/B10/B[:1].C5", "C37/C[:32]>8"]),
-])
-def test_known_faults_are_found_within_sixty_requests(capsys, model, lines, slots):
+@pytest.mark.parametrize("model, slots", [("GA", 1), ("W32 A", 4)])
+def test_known_faults_are_found_within_sixty_requests(capsys, model, slots):
     simulated = Simulated(LATEST, model, parallel=slots, kv_unified=True)
     props = {"total_slots": slots, "default_generation_settings": {"n_ctx": 4096}}
     with serving(simulated.complete, props) as url:
         code, data, _ = checked(capsys, url, "--requests", "60")
     assert code == 1 and failing(data)["branch"] == "Wash5/A5/B10/B[:1].C5" and data["requests"] == 60
-    assert f"Wash5/{lines[0]}" in {one["line"] for one in data["found"]} and data["found"][0]["requests"] <= 60
+    assert "Wash5/A5/B10/B[:1].C5" in {one["line"] for one in data["found"]} and data["found"][0]["requests"] <= 60
 
 
 @pytest.mark.long
