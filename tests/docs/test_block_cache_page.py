@@ -19,7 +19,7 @@ from cachesim.engines.rule import RULES
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.playground.case import answer
-from tests.docs.block_cache_page import PAGE, ROOT, entry_points, files, install, renewed, with_outputs
+from tests.docs.block_cache_page import PAGE, ROOT, entry_points, files, install, with_outputs
 from tests.shared import forget_engines, restore_rules
 
 TEXT = PAGE.read_text("utf-8")
@@ -111,11 +111,6 @@ def test_the_outputs_are_current(run, site, capsys, monkeypatch):
         return capsys.readouterr().out
 
     assert with_outputs(TEXT, output) == TEXT, "make docs renews them"
-
-
-@pytest.mark.long
-def test_make_docs_renews_the_outputs():
-    assert renewed(re.sub(r"(```console\n\$ [^\n]+\n).*?```", r"\1```", TEXT, flags=re.S)) == TEXT
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))

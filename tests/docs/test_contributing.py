@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 TEXT = re.sub(r"\n### An engine in one file\n.*?(?=\n##)", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
 FILES = {name: body for name, body in re.findall(r"```python\n# (\w+\.py): (.*?)```", TEXT, re.S)}
 COMMANDS = [
-    shlex.split(line, comments=True)
+    shlex.split(re.sub(r"--examples \d+", "--examples 10", line), comments=True)
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S)
     for line in block.replace("\\\n", " ").splitlines() if line.startswith("cachesim ") and "my-case" not in line
 ]  # fmt: skip

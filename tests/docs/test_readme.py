@@ -25,10 +25,11 @@ from tests.docs.examples import (
     examples,
     limits_table,
     names,
+    piped,
     run,
 )
 from tests.docs.fields import FIELD, with_fields
-from tests.docs.here import under_named
+from tests.docs.here import run_here, under_named
 from tests.docs.lessons import LESSONS
 from tests.shared import TRACES, needs
 
@@ -40,8 +41,10 @@ each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("command", "output"), examples(ALL), ids=lambda text: text[:40])
-def test_example_prints_what_it_says(command, output):
-    assert run(under_named(command, output)) == output
+def test_example_prints_what_it_says(monkeypatch, command, output):
+    monkeypatch.chdir(ROOT)
+    first, *pipes = under_named(command, output).split(" | ")
+    assert (piped(run_here(first), pipes) if first.startswith("cachesim ") else run(command)) == output
 
 
 def test_there_are_examples():
@@ -103,8 +106,8 @@ def test_the_limits_are_those_of_the_table():
 
 
 def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml", root="."):
-    """The commands of the tables in README and using.md, with a file in place of FILE; without those that need
-    a server, write, or serve until Ctrl-C."""
+    """The commands of the tables in README and using.md, with a file in place of FILE, and few sessions of agents;
+    without those that need a server, write, or serve until Ctrl-C."""
     log = f"{root}/tests/unit/tools/server_logs/default_verbosity.log"
     trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
     bodies = f"{root}/tests/unit/tools/request_bodies/agent.jsonl"
@@ -113,6 +116,7 @@ def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
         .replace("bodies.jsonl", bodies).replace("sessions.json", sessions).replace(r"\|", "|")
         .replace("cachesim watch", "cachesim watch --once")
+        .replace("--for agents", f"--for agents {sessions}/chat.jsonl")
         for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT + USING, re.M)
         if not any(word in command for word in ("http:", "tcp:", "--html", "playground", "--real"))
     ]
