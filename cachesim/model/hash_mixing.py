@@ -176,6 +176,15 @@ class Rng:
         """Return a random element."""
         return of[self.below(len(of))]
 
+    def shuffle(self, items: list[T]) -> None:
+        """Shuffle a list in place: each element from the last on is swapped with one that ``below`` draws before it."""
+        draws = max(0, len(items) - 1)
+        states = word(self.state) + np.arange(1, draws + 1, dtype=np.uint64) * _TIMES
+        self.state = (self.state + draws * _GOLDEN) & MASK
+        for last, drawn in zip(range(draws, 0, -1), mix(states).tolist(), strict=True):
+            other = drawn * (last + 1) >> 64
+            items[last], items[other] = items[other], items[last]
+
     def chance(self, percent: int) -> bool:
         """Return True with this probability in percent."""
         return self.below(100) < percent

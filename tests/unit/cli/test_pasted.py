@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 from tests.shared import ROOT
 
 TOOLS = ROOT / "tests/unit/tools"
-MOST_LINES = 43                   # of a log: five requests
+MOST_LINES = {".log": 43, ".jsonl": 2}              # five requests of a log, two bodies
 COMMAND = re.compile(r"^(?:next: |[Aa]ll suggestions: | +)(cachesim .*)$", re.M)
 
 
@@ -28,7 +28,7 @@ def test_a_printed_command_runs_when_pasted(tmp_path, monkeypatch, capsys, words
     if source is not None:
         file = tmp_path / ("a-folder-with-a-long-name-" * 3) / source.name
         file.parent.mkdir()
-        file.write_bytes(b"".join(source.read_bytes().splitlines(keepends=True)[:MOST_LINES]))
+        file.write_bytes(b"".join(source.read_bytes().splitlines(keepends=True)[: MOST_LINES[source.suffix]]))
         words = [*words, str(file)]
     assert main(words) in (exits.HOLDS, exits.BROKEN)
     commands = {*COMMAND.findall("\n".join(capsys.readouterr()))}

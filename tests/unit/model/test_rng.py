@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cachesim.model.hash_mixing import Rng
 
 PUBLISHED = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B)
@@ -25,6 +27,17 @@ def test_paths_are_streams_of_their_own():
 
     assert first("llama_cpp") == first("llama_cpp")
     assert len({tuple(first(*path)) for path in ((), ("a",), ("b",), ("a", "b"), ("b", "a"))}) == 5
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 100])
+def test_a_shuffle_swaps_each_element_with_a_drawn_one_before_it(number):
+    rng, same = Rng(5), Rng(5)
+    items, expected = list(range(number)), list(range(number))
+    rng.shuffle(items)
+    for last in range(number - 1, 0, -1):
+        other = same.below(last + 1)
+        expected[last], expected[other] = expected[other], expected[last]
+    assert items == expected and rng.below(1000) == same.below(1000)
 
 
 def test_ends_of_the_ranges_are_drawn():

@@ -240,7 +240,5 @@ class ServerRunner:
         rng, tokens = Rng((self.seed + self.server.used) * 1_000_003 + self.plays, "check"), list(self.server.tokens)
         begin = (self.seed + self.server.used + self.plays) * WORDS % len(tokens)
         first, rest = tokens[begin : begin + WORDS], tokens[:begin] + tokens[begin + WORDS :]
-        for last in range(len(rest) - 1, 0, -1):
-            other = rng.below(last + 1)
-            rest[last], rest[other] = rest[other], rest[last]
+        rng.shuffle(rest)
         return [*first, *rest]

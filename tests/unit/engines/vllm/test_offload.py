@@ -236,7 +236,7 @@ def test_the_server_does_what_a_changed_rule_says(field, made, found):
 
 
 def test_why_states_what_was_loaded(capsys):
-    assert main(["why", "vllm-offload-prompt-comes-back", "2"]) == exits.HOLDS
+    assert main(["why", "vllm-offload-prompt-comes-back", "2", "--provenance"]) == exits.HOLDS
     assert "are loaded from CPU memory" in capsys.readouterr().out
 
 

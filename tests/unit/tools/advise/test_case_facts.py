@@ -71,10 +71,11 @@ def test_a_log_that_the_simulation_contradicts_has_no_advice(tmp_path, capsys):
     text = (ROOT / "tests/unit/tools/server_logs/excerpt.log").read_text("utf-8")
     log = tmp_path / "b.log"
     log.write_text(text.replace("against 1499", "against 1400"), "utf-8")
-    assert main(["advise", str(log), "-q", "--json"]) == exits.UNDECIDED
+    words = ["advise", str(log), "-q", "--limit", "sought=20000"]
+    assert main([*words, "--json"]) == exits.UNDECIDED
     (data,) = json.loads(capsys.readouterr().out)["advise"]
     assert data["log"]["is_refuted"] and data["log"]["contradicted"]
     assert (data["advice"], data["not_released"]) == ([], [])
-    assert main(["advise", str(log), "-q"]) == exits.UNDECIDED
+    assert main(words) == exits.UNDECIDED
     out = " ".join(capsys.readouterr().out.split())
     assert f"No advice: the simulation contradicts numbers of the log (line {data['log']['contradicted'][0]}" in out

@@ -40,7 +40,7 @@ def test_where_all_is_right_it_is_the_one_that_lost_most():
 
 
 def test_nothing_for_programs_and_with_q(capsys):
-    words = shlex.split("why A40/B50/A.C5 2 -p mlx_lm --model A --prompt-cache-size 1")
+    words = shlex.split("why A40/B50/A.C5 2 -p mlx_lm --model A --prompt-cache-size 1 --provenance")
     assert main(words) == 0 and "next: " in capsys.readouterr().err
     for option in ("--json", "-q"):
         assert main([*words, option]) == 0 and "next: " not in capsys.readouterr().err

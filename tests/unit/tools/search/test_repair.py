@@ -136,7 +136,7 @@ def test_the_same_in_any_number_of_processes(capsys):
 
 
 def test_a_rule_set_that_holds_has_nothing_to_repair(capsys):
-    code, out, _ = call(capsys, "repair", REPAIRED, "--model", "GA", "--examples", "5")
+    code, out, _ = call(capsys, "repair", REPAIRED, "--model", "GA", "--examples", "1")
     assert code == exits.HOLDS
     assert "nothing to repair: no failure of warm-equals-cold, stored-equals-cold, survives" in out
 

@@ -113,6 +113,7 @@ def test_a_planted_number_rejects_the_run(tmp_path, kind):
 
 
 def test_the_prompt_cache_is_unknown_if_the_log_lacks_the_start(tmp_path):
+    lift({"sought": 5_000})
     text = simulated_log(TURNS, verbosity=4)
     text = re.sub(PLANTED["pc_entry"], lambda found: f"{found[1]}{int(found[2]) + 3}", text)
     at = text.index("slot get_availabl")
@@ -120,6 +121,7 @@ def test_the_prompt_cache_is_unknown_if_the_log_lacks_the_start(tmp_path):
 
 
 def test_another_choice_of_the_slot_rejects_the_run(tmp_path):
+    lift({"sought": 5_000})
     text = simulated_log(TURNS, verbosity=4)
     assert text.count("selected slot by LRU") == 3
     text = re.sub(r"selected slot by LCP similarity.*", "selected slot by LRU, t_last = 5", text)
