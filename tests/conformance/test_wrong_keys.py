@@ -29,8 +29,8 @@ def test_a_wrong_key_is_found_in_its_smallest_form(kind):
     one, report = KINDS[kind], report_of(kind)
     found = {result.name: result.finding.line for result in report.results if result.state == "failed"}
     assert one.smallest.items() <= found.items() and found.keys() <= {*VERSUS_COLD, "unseen"}
-    assert conform(partial(one.make, True), keys=one.keys, max_examples=40).conforms
-    assert conform(one.make, max_examples=40).conforms           # without keys there is nothing to find
+    assert conform(partial(one.make, True), keys=one.keys, max_examples=15).conforms
+    assert conform(one.make, max_examples=15).conforms           # without keys there is nothing to find
 
 
 def test_a_finding_lists_the_keys_of_its_requests():
@@ -41,9 +41,9 @@ def test_a_finding_lists_the_keys_of_its_requests():
 
 def test_tokens_before_the_key_may_be_reused_under_another():
     keys = [("image 1", 8), ("image 2", 8)]
-    shared = conform(partial(Blocks, whole), keys=keys, histories=["A12/A"], max_examples=40)
+    shared = conform(partial(Blocks, whole), keys=keys, histories=["A12/A"], max_examples=10)
     assert shared["unseen"].state == "ok"
-    report = conform(partial(Blocks, nothing), keys=keys, histories=["A12/A"], max_examples=40, check=False)
+    report = conform(partial(Blocks, nothing), keys=keys, histories=["A12/A"], max_examples=10, check=False)
     assert (report["unseen"].finding.expected, report["unseen"].finding.got) == ("at most 8 cached", "9 cached")
 
 
@@ -56,7 +56,7 @@ def test_floors_of_reuse_are_run_under_one_key():
 
     floors = ("extension", "return", "regenerate")
     for kind, state in ((Blocks, "ok"), (Bypass, "missed")):
-        report = conform(partial(kind, whole), keys=["", "image"], max_examples=40)
+        report = conform(partial(kind, whole), keys=["", "image"], max_examples=10)
         assert {report[name].state for name in floors} == {state}
 
 

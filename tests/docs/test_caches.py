@@ -39,19 +39,38 @@ OBJECTS = {"engines.shared.vocab.GrowingHash", "judging.compare_answer.ColdRunCa
 """Caches of an object that lives as long as a command."""
 CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
 
-MAKES_A_CACHE = re.compile(
-    rf"@(functools\.)?(lru_)?cache\b|^( {{4}})?\w+(: [^=\n]+)? = (\{{\}}|\[\]|[\w.]*({'|'.join(CONTAINERS)})\b)", re.M
-)
-"""Matches every module with a remembering function, or a container of the module or of a class. To parse a module takes
-longer than to search its text."""
+REMEMBERS = re.compile(r"@(functools\.)?(lru_)?cache\b")
+CONTAINER = re.compile(
+    rf"^(?P<indent> {{4}})?(?P<name>\w+)(: [^=\n]+)? = (\{{\}}|\[\]|[\w.]*({'|'.join(CONTAINERS)})\b)", re.M)
+"""Matches a container of a module or of a class, and local variables of functions."""
+
+
+def may_make_a_cache(text):
+    """True for a module with a remembering function, or with a container of the module or of a class in which it
+    stores values. To parse a module takes longer than to search its text."""
+    if REMEMBERS.search(text):
+        return True
+    for found in CONTAINER.finditer(text):
+        before = text[: found.start()]
+        function = max(before.rfind("\ndef "), before.rfind("\nasync def "))
+        is_local = found["indent"] and before.rfind("\nclass ") < function
+        if not is_local and is_changed(found["name"], text):
+            return True
+    return False
+
+
+@cache
+def texts():
+    """Return the text of each module of the package that may make a cache, by the name of the module."""
+    every = {file: file.read_text("utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
+    return {".".join(file.relative_to(PACKAGE).with_suffix("").parts): text
+            for file, text in every.items() if may_make_a_cache(text)}  # fmt: skip
 
 
 @cache
 def modules():
-    """Return the name and the syntax tree of each module of the package whose text may make a cache."""
-    texts = {file: file.read_text("utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
-    return [(".".join(file.relative_to(PACKAGE).with_suffix("").parts), ast.parse(text))
-            for file, text in texts.items() if MAKES_A_CACHE.search(text)]  # fmt: skip
+    """Return the names of these modules with their syntax trees."""
+    return [(name, ast.parse(text)) for name, text in texts().items()]
 
 
 @cache
@@ -77,16 +96,10 @@ def is_empty_container(value):
     return ast.unparse(value) in ("{}", "[]")
 
 
-@cache
-def source_of(tree):
-    """Return the source of a tree, without comments and line breaks."""
-    return ast.unparse(tree)
-
-
-def is_changed(name, tree):
-    """True if a module stores values in its container ``name``."""
+def is_changed(name, text):
+    """True if a module with this text stores values in its container ``name``."""
     stores = rf"\b{name}(\[[^\]]+\] = |\.(append|add|update|setdefault|extend|insert)\()"
-    return bool(re.search(rf"{stores}|global [^\n]*\b{name}\b", source_of(tree)))
+    return bool(re.search(rf"{stores}|global [^\n]*\b{name}\b", text))
 
 
 def caches():
@@ -103,7 +116,7 @@ def caches():
                 if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.annotation).startswith("Mapping"):
                     continue                       # a default, which stays as it is
                 yield from (f"{module}.{name}" for name in names
-                            if is_empty_container(statement.value) and is_changed(name, tree))  # fmt: skip
+                            if is_empty_container(statement.value) and is_changed(name, texts()[module]))  # fmt: skip
 
 
 def test_every_cache_has_a_row():

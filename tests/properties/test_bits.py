@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[TokenRun]]]:
 def test_cached_path_is_the_cold_run(notation: str, exact: bool) -> None:
     model = make_model(notation, exact)
 
-    @settings(derandomize=True, deadline=None, max_examples=15)
+    @settings(derandomize=True, deadline=None, max_examples=8)
     @given(histories(), st.integers(0, 2**16))
     def holds(history: tuple[list[list[int]], list[list[TokenRun]]], order: int) -> None:
         tokens, batches = history

@@ -21,9 +21,6 @@ def search(case, profile=NEWEST, **server):
 @pytest.mark.parametrize(("case", "label", "lost"), [
     ("llama-24143-entry-removed-dense", "#24143", [LostReuse(3, 40, 100, 100)]),
     ("llama-25070-oversized-slot-cleared", "b9518", [LostReuse(2, 0, 1200, 1200)]),
-    ("llama-22746-title-request-hybrid", "b11549-proposed", [LostReuse(2, 70, 122, 122)]),
-    # the pull request that the file names regains 75 of 282 tokens
-    ("llama-24143-entry-removed-window", "b9231", [LostReuse(2, 0, 200, 200)]),
     ("llama-18497-inserted-block-hybrid", "LC-CKPT-BREAK.CR3 of b8260", [LostReuse(1, 0, 64, 64)]),
 ])  # fmt: skip
 def test_the_rule_set_that_keeps_the_tokens(case, label, lost):

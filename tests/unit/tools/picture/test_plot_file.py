@@ -43,13 +43,11 @@ LABELS = {
 ROWS = {
     "memory": ["checkpoints 4.7 GiB, 64 checkpoints, host ▒▒▒▒▒▒▒▒▒▒", "| given: 16.0 GiB",
                "together 14.4 GiB ███▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒"],
-    "log": ["slot 0, task 42 1,600, 1,500 again ██████████████████████████████▓▓"],
     "diff": ["○ A llama_cpp@b9518 ● B llama_cpp@b11549"],
     "curves": ["● █████████████████████████████▌ num_gpu_blocks 256 blocks, 1.0 GiB: 33.2 %",
                "● vllm@0.33.0 ■ sglang@0.5.23"],
     "agents": ["▲ of these: none needs less memory and fewer tokens ● ran on all sessions, as",
                "| any server: at least 46.37 %"],
-    "fuzz": ["warm-equals-cold", "✓ nothing found"],
 }  # fmt: skip
 
 

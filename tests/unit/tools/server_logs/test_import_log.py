@@ -106,13 +106,7 @@ def test_an_existing_file_is_not_overwritten(tmp_path, capsys):
     assert out.read_text() != "mine"
 
 
-def test_the_result_comes_first(capsys):
-    assert main(["import", str(CACHED)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert text.index(" 164 tokens ") < text.index("104 of 674") < text.index("slot 1, task 9")
-
-
-@pytest.mark.parametrize("cut", range(0, 58, 3))
+@pytest.mark.parametrize("cut", range(0, 58, 6))
 def test_a_truncated_log_is_imported_or_refused(tmp_path, cut):
     """A log with a missing beginning or end can be imported or is refused with BadInput."""
     lines = CACHED.read_text("utf-8").splitlines(keepends=True)
