@@ -280,7 +280,8 @@ class TimeToEnd:
         """Wait until the command has ended, at most ``GIVEN_UP``. Return its time [seconds]."""
         wait(self.victim, self._looked, GIVEN_UP)
         seconds = time.monotonic() - self.begin
-        return seconds - self.waits[self.main] - max((self.waits[pid] for pid in self.workers), default=0.0)
+        waits = self.waits[self.main] + max((self.waits[pid] for pid in self.workers), default=0.0)
+        return max(0.0, seconds - waits)
 
     def _looked(self) -> bool:
         """Note how long each process has waited for a core. Return False: the command has not ended."""
