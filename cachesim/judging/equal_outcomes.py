@@ -10,12 +10,12 @@ from typing import Any, Mapping, Sequence, TypeVar
 
 NAMES = frozenset({"profile", "rule", "flags", "source", "command", "case", "because", "decided", "decisions",
                    "stored_mib", "mismatches", "lives", "sizes", "draft_memory", "micro_batches"})  # fmt: skip
-"""Keys of ``run_data`` and ``why_data`` that name rules and sizes, and expectations that were not met."""
+"""Keys of ``run_data`` and ``answer_data`` that name rules and sizes, and expectations that were not met."""
 Data = TypeVar("Data", bound=Mapping[str, Any])
 
 
 def fold(runs: Sequence[Data]) -> list[list[Data]]:
-    """Group data of ``run_data`` or ``why_data`` with equal outcomes, in the order of the first of each group. A run
+    """Group data of ``run_data`` or ``answer_data`` with equal outcomes, in the order of the first of each group. A run
     that differs from the expectations of its file stays alone."""
     if len(runs) == 1:                # nothing to compare: a run of 1,000 requests has much data
         return [list(runs)]

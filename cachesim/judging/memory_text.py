@@ -1,4 +1,4 @@
-"""Text of the memory and the micro-batches of a request, from the data of ``run_data`` or ``why_data``."""
+"""Text of the memory and the micro-batches of a request, from the data of ``run_data`` or ``answer_data``."""
 
 from __future__ import annotations
 

@@ -25,21 +25,11 @@ from cachesim.scenarios.real_builds import real_builds, seen_text
 from cachesim.scenarios.server_settings import assumed_sizes
 
 
-def why_data(
-    run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None,
-    unused: list[UnusedPoint] | None = None, settings: DecidingSetting | None = None,
-) -> dict[str, Any]:
-    """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
-    ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
-    ``decided``: the rule that decided its failure; ``settings``: those of the server that decided it; ``unused``:
-    objects that it did not use; ``output_wrong``: the
-    answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
-    return with_search(answer_data(run, number), run, number, others, decided, unused, settings)
-
-
 def answer_data(run: Run, number: int, is_compared: bool = False) -> dict[str, Any]:
-    """Return the data of ``why_data`` that need neither a search nor a further run. ``is_compared``: also those that
-    tell equal outcomes of rule sets apart, with further runs."""
+    """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
+    ``cachesim why`` that need neither a search nor a further run. ``is_compared``: also those that tell equal outcomes
+    of rule sets apart, with further runs. ``output_wrong``: the answer itself is wrong, not only the state it left
+    behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     row = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
@@ -74,10 +64,11 @@ def answer_data(run: Run, number: int, is_compared: bool = False) -> dict[str, A
 
 def with_search(
     data: dict[str, Any], run: Run, number: int, others: Sequence[tuple[str, int]], decided: DecidingRule | None,
-    unused: list[UnusedPoint] | None, settings: DecidingSetting | None = None,
+    unused: list[UnusedPoint] | None, settings: DecidingSetting | None,
 ) -> dict[str, Any]:
-    """Return the data of ``why_data``. ``data``: those of ``answer_data``; the other arguments are those of
-    ``why_data``."""
+    """Return all data of ``cachesim why``. ``data``: those of ``answer_data``; ``others``: (profile, cache_n) of the
+    same request under all rule sets that answer correctly; ``decided``: the rule that decided its failure;
+    ``settings``: those of the server that decided it; ``unused``: objects that it did not use."""
     found = reasons(run.requests[number], others, engine_named(run.scenario.engine).keeps)
     return {
         **data,

@@ -20,7 +20,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.reproduce_command import case_words
 from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.tools.picture.chrome_trace import chrome_trace
 from cachesim.tools.picture.event_stream import EventWalk
 from cachesim.tools.picture.page import page
@@ -117,7 +117,7 @@ def test_why_explains_every_evaluated_token(engine, examples):
     def check(drawn):
         for row in drawn.data["requests"]:
             if row["how"] in ("completion", "together"):
-                why = why_data(drawn.run, row["i"])
+                why = answer_data(drawn.run, row["i"])
                 assert {name: why[name] for name in SAME} == {name: row[name] for name in SAME}
                 parts = why["computed"]
                 assert all(one["stop"] == other["start"] for one, other in pairwise(parts))

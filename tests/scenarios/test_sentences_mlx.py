@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from tests.scenarios.test_corpus import SCENARIOS
 from tests.unit.tools.run.made import why_report
 
@@ -22,7 +22,7 @@ def test_why_fits_into_80_columns_and_shows_no_tokens(name):
     expected = SCENARIOS[name].expect
     run = run_judged(SCENARIOS[name], max(expected, key=lambda profile: bool(expected[profile].broken)), "provenance")
     for number in range(len(run.requests)):
-        data = why_data(run, number)
+        data = answer_data(run, number)
         text = [step["says"] for step in data["decisions"]]
         assert not [said for said in text if ("(" in said and "tokens=" in said) or len(said) > 120]
         out = io.StringIO()

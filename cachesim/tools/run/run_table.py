@@ -87,8 +87,8 @@ def failure_block(data: Data) -> RenderableType:
 
 
 def failures_report(found: Sequence[Data]) -> RenderableType | None:
-    """Return the explanations of the failures in data of ``run_data`` or ``why_data``, one for each distinct outcome,
-    None without a failure."""
+    """Return the explanations of the failures in data of ``run_data`` or ``answer_data``, one for each distinct
+    outcome, None without a failure."""
     failures = [data["failure"] for data, *_ in fold(found) if data["failure"]]
     return Group(*map(failure_block, failures)) if failures else None
 

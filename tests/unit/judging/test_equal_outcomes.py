@@ -10,7 +10,7 @@ import pytest
 import cachesim
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 
 
 @cache
@@ -27,8 +27,8 @@ def names(groups):
 def test_rule_sets_with_equal_outcomes_are_folded_in_order():
     want = [["b9518", "b10587", "b11549"], ["pr24143-on-b9518", "pr24143-on-b10587"]]
     assert names(fold([run_data(run) for run in runs().values()])) == want
-    assert names(fold([why_data(run, 3) for run in runs().values()])) == want
-    assert len(fold([why_data(run, 0) for run in runs().values()])) == 1
+    assert names(fold([answer_data(run, 3, is_compared=True) for run in runs().values()])) == want
+    assert len(fold([answer_data(run, 0, is_compared=True) for run in runs().values()])) == 1
 
 
 @pytest.mark.parametrize("change", [

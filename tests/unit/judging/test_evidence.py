@@ -23,7 +23,7 @@ from cachesim.judging.evidence import (
 )
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -86,7 +86,7 @@ def test_a_wrong_answer_that_depends_on_an_outcome_that_was_only_read_is_predict
     assert (found.request, found.rule, found.other) == (run.broken[0], ERASE, "LC-CKPT-ERASE.ER1")
     assert f"request {found.request}, the wrong answer: {PREDICTED} ({ERASE}, case 'none')" in " ".join(
         as_text(run_report(run_data(run))).split())
-    said = as_text(why_report(why_data(run, found.request)))
+    said = as_text(why_report(answer_data(run, found.request, is_compared=True)))
     assert PREDICTED in " ".join(said.split()) and "[read]" in said
 
 

@@ -10,7 +10,7 @@ from cachesim.base.console import as_text
 from cachesim.engines.registry import ENGINES, engine_named
 from cachesim.judging.reproduce_command import flags_data, flags_line
 from cachesim.judging.run_data import run_data
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import bisect_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
@@ -51,7 +51,7 @@ def test_without_flags_it_fits_into_a_line_and_names_nothing_as_set(name):
 
 def test_every_report_has_it_below_its_first_line():
     one, other = run(judgement()), run(judgement(), profile="llama_cpp@b6160")
-    assert as_text(why_report(why_data(one, 0))).splitlines()[2] == PLAIN, "below the answer"
+    assert as_text(why_report(answer_data(one, 0, is_compared=True))).splitlines()[2] == PLAIN, "below the answer"
     for report in (run_report(run_data(one)), diff_report(diff_data(one, one)),
                    bisect_report(replace(from_line("S4"), steps=()), [])):  # fmt: skip
         assert as_text(report).splitlines()[1] == PLAIN

@@ -17,7 +17,7 @@ from cachesim.judging import judged_run
 from cachesim.judging.judged_run import ExpectationMismatch, RunInterrupted, compare_expected, run_judged
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import CORRECT
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -108,7 +108,7 @@ def test_the_events_of_a_step_sent_together_are_those_of_its_slot():
     for number, one in enumerate(run.requests):
         slots = {event.slot for event in run.events(number) if isinstance(event, Decided)}
         assert slots - {None} == {one.answer.id_slot}
-        assert why_data(run, number)["decisions"]
+        assert answer_data(run, number)["decisions"]
     alone = judged("S40.A20")
     assert alone.events(0) == list(alone.log.of(0))
 

@@ -17,7 +17,7 @@ from cachesim.judging.cold_repetition import error_verdict, repeat_cold
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import outcome
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_jobs import exit_code
@@ -122,7 +122,7 @@ def test_why_under_several_rule_sets_ends_1_if_one_is_wrong():
 
 
 def test_a_state_that_is_wrong_behind_a_right_answer_is_called_that():
-    data = why_data(run_judged(from_line("A20", model="A"), B10587.name, "provenance"), 0)
+    data = answer_data(run_judged(from_line("A20", model="A"), B10587.name, "provenance"), 0, is_compared=True)
     wrong = {"verdict": "CORRUPT STATE", "equal_cold": False, "rung": "bits", "fault": "a row"}
     text = as_text(why_report({**data, **wrong}))
     assert text.splitlines()[1:3] == ["corrupt state left behind, 0 tokens re-evaluated", "  a row [bits]"]

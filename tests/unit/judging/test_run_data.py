@@ -18,7 +18,7 @@ from cachesim.judging.judged_run import ExpectationMismatch, run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import not_summed, preemptions, run_data, stored_mib
 from cachesim.judging.verdict import undecided
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -181,7 +181,7 @@ def test_the_size_of_the_prompt_cache_is_that_of_its_last_update():
 @pytest.mark.parametrize(("number", "wrong"), [(1, False), (2, True), (3, True)])
 def test_the_failure_is_that_of_the_request_and_of_the_run_that_of_the_first(number, wrong):
     made = run_judged(load(corpus_files()["llama-one-token-checkpoint-hybrid"]), HEAD, "provenance")
-    why = why_data(made, number)
+    why = answer_data(made, number)
     assert (why["equal_cold"], why["known_bug"], why["told"]) == (not wrong, wrong, False)
     assert (why["failure"] or {}).get("request") == (number if wrong else None)
     assert run_data(made)["failure"]["request"] == 2
@@ -190,18 +190,18 @@ def test_the_failure_is_that_of_the_request_and_of_the_run_that_of_the_first(num
 
 
 def test_without_expectations_no_bug_is_known():
-    assert why_data(run(judgement(BROKEN)), 0)["known_bug"] is False
+    assert answer_data(run(judgement(BROKEN)), 0)["known_bug"] is False
 
 
 def test_a_refused_request_whose_status_the_file_expects_was_told():
     made = run(judgement(UNDECIDED, refused=True), judgement(UNDECIDED, refused=True), told=[1])
-    assert [why_data(made, number)["told"] for number in (0, 1)] == [False, True]
+    assert [answer_data(made, number)["told"] for number in (0, 1)] == [False, True]
 
 
 def test_only_a_request_that_depends_on_unwritten_numbers_is_in_doubt():
     doubt = undecided(FaultKind.UNWRITTEN, cases="cache_n 1 or 2")
     made = run(judgement(doubt), judgement(doubt), unsettled=[1])
-    assert [why_data(made, number)["doubt"] for number in (0, 1)] == [
+    assert [answer_data(made, number)["doubt"] for number in (0, 1)] == [
         "", "depends on an uninitialised value of the server: cache_n 1 or 2",
     ]  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_decisions_have_a_sentence_and_their_values_as_json_can_hold_them():
         Lost(0, ("slot", 0, 0), "erased", ""),
         Aborted("assertion"),
     ]
-    quiet, loud, end = why_data(made, 0)["decisions"]
+    quiet, loud, end = answer_data(made, 0)["decisions"]
     assert (quiet["says"], quiet["dull"], quiet["value"]) == ("n_past = 4 of 10", True, 4)
     assert quiet["because"] == {**because, "nested": [[1, [2]], 0.5, True, None, "text"], "other": "1/2"}
     assert (loud["says"], loud["dull"]) == ("n_past = 3 (common prefix of slot and prompt)", False)
@@ -229,5 +229,5 @@ def test_decisions_have_a_sentence_and_their_values_as_json_can_hold_them():
 def test_the_grade_of_a_decision_is_that_of_its_case():
     """The last token of a generation was recorded, another one was only read."""
     made = run_judged(from_line("A4>2"), HEAD, "provenance")
-    ends = [one for one in why_data(made, 0)["decisions"] if one["rule"] == "LC-END"]
+    ends = [one for one in answer_data(made, 0)["decisions"] if one["rule"] == "LC-END"]
     assert [(one["value"], one["grade"]) for one in ends] == [(["", False], "read"), (["limit", False], "recorded")]

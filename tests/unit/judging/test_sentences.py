@@ -15,7 +15,7 @@ from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, PromptInputs
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.verdict_text import sentence
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.load import load
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
@@ -106,7 +106,7 @@ def test_a_cut_of_a_recurrent_state(rule, facts, text):
 def test_why_does_not_call_a_rollback_refused():
     short = load(SCENARIOS / "llama_cpp/crash/llama-25278-short-ubatch-assertion-qwen35mtp.toml")
     scenario = replace(short, server={**short.server, "ubatch_size": 16})
-    data = why_data(run_judged(scenario, B10587.name, "provenance"), 0)
+    data = answer_data(run_judged(scenario, B10587.name, "provenance"), 0)
     cuts = [one for one in data["decisions"] if one["rule"].startswith("LC-RS-")]
     assert [(one["rule"], one["value"], one["because"]["back"]) for one in cuts] == [
         ("LC-RS-BACK.ANY", True, 3), ("LC-RS-BACK.ANY", True, 2),

@@ -12,7 +12,7 @@ import cachesim
 from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict_text import answers_text, cost_text
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.run_text import RunText
 from cachesim.tools.picture.shown import PictureOptions
@@ -73,7 +73,7 @@ def test_a_verdict_has_the_answer_then_the_cost():
 def test_the_positions_of_the_request_in_question_are_those_of_its_report():
     above = text_of(focus=3).around().above
     at = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'class="positioned">([^<]+)<', above)]
-    wanted = [(one["start"], one["stop"] - 1) for one in why_data(judged(), 3)["computed"]]
+    wanted = [(one["start"], one["stop"] - 1) for one in answer_data(judged(), 3)["computed"]]
     assert at[0] == (0, 39) and at[1:-1] == wanted and at[-1] == (112, 114)
     bars = [(float(x), float(wide)) for x, wide in re.findall(r'x="([\d.]+)%" width="([\d.]+)%"', above)]
     assert [pytest.approx(100 * a / 115, abs=0.1) for a, _ in at] == [x for x, _ in bars]

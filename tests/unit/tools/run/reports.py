@@ -23,7 +23,7 @@ from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.outcomes import StepOutcome
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import CORRECT
-from cachesim.judging.why_data import why_data
+from cachesim.judging.why_data import answer_data, with_search
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import answer_report, bisect_report, without_order
 from cachesim.tools.run.diff_report import diff_data, diff_report
@@ -120,7 +120,8 @@ def states() -> Iterator[Report]:
 def why_reports() -> Iterator[Report]:
     """Reports of ``why``."""
     def told(*requests: Any, number: int = 0, others: Any = (), **more: Any) -> dict[str, Any]:
-        return why_data(run(*requests, **more), number, others)
+        made = run(*requests, **more)
+        return with_search(answer_data(made, number), made, number, others, decided=None, unused=None, settings=None)
 
     for answer, state in ((BROKEN, CORRECT), (CORRECT, BROKEN), (CORRECT, CORRECT), (UNDECIDED, CORRECT)):
         yield "why, a verdict", why_report(told(judgement(answer, state)))
