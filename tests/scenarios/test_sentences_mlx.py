@@ -22,7 +22,7 @@ def test_why_fits_into_80_columns_and_shows_no_tokens(name):
     expected = SCENARIOS[name].expect
     run = run_judged(SCENARIOS[name], max(expected, key=lambda profile: bool(expected[profile].broken)), "provenance")
     for number in range(len(run.requests)):
-        data = answer_data(run, number)
+        data = answer_data(run, number, is_compared=True)
         text = [step["says"] for step in data["decisions"]]
         assert not [said for said in text if ("(" in said and "tokens=" in said) or len(said) > 120]
         out = io.StringIO()
