@@ -9,15 +9,14 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from tests.unit.tools.request_bodies.test_import_bodies import AGENT
 
 
 def test_a_file_repeats_what_the_search_ran(tmp_path, capsys):
     """The case of request bodies has no short command line: it can be saved, and run, edited or exported from there."""
     folder = tmp_path / "cases"
     bodies = tmp_path / "bodies.jsonl"
-    first, second, *_ = AGENT.read_text("utf-8").splitlines(keepends=True)
-    bodies.write_text(first + second, "utf-8")
+    prompts = (f"Today is 2026-01-0{day}. Be brief, and answer in a single sentence." for day in (1, 2))
+    bodies.write_text("".join(f"{json.dumps({'prompt': prompt, 'n_predict': 2})}\n" for prompt in prompts), "utf-8")
     assert main(["advise", str(bodies), "--out", str(folder), "--json"]) == exits.HOLDS
     [found] = json.loads(capsys.readouterr().out)["advise"]
     assert found["advice"] and len([*folder.iterdir()]) >= len(found["advice"])
