@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from functools import cache
 
 import pytest
 
@@ -25,6 +26,7 @@ HYBRID = "llama-24143-entry-removed-hybrid"
 WRONG = "S40.A20/S.A>3/B9@0/S.A.C5"
 
 
+@cache
 def seen(case, profile, model="GA"):
     scenario = cachesim.load(case, profile=profile, model=model)
     return run_pictured(scenario, profile, events=False).scene()

@@ -255,9 +255,9 @@ def test_a_server_that_cannot_be_connected_is_a_failed_connection_for_the_client
 
 
 @pytest.mark.parametrize("kind, skipped", [(REQUEST, SKIPPED_REQUEST), (REPLY, SKIPPED_REPLY)])
-def test_100_mb_to_a_slow_reader_need_bounded_memory_while_the_analysis_reads_nothing(kind, skipped):
+def test_60_mb_to_a_slow_reader_need_bounded_memory_while_the_analysis_reads_nothing(kind, skipped):
     """What exceeds the queue is dropped and counted."""
-    block, blocks = bytes(range(256)) * 4096, 100
+    block, blocks = bytes(range(256)) * 4096, 60
 
     async def send(writer, begin):
         """Send everything; the receiver begins when all buffers are full."""
