@@ -12,7 +12,7 @@ from cachesim.engines.registry import ENGINES
 from tests.properties.drawn_commands import drawn_arguments, run_command
 
 pytestmark = pytest.mark.long
-EXAMPLES = 3
+EXAMPLES = 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -13,7 +13,7 @@ from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import load_text
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 
-EXAMPLES = pytest.mark.parametrize("examples", [25, pytest.param(150, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [25, pytest.param(60, marks=pytest.mark.long)])
 tokens = st.lists(st.integers(1, 9), min_size=1, max_size=30)
 
 

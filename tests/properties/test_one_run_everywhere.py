@@ -33,7 +33,7 @@ from cachesim.tools.run.run_table import run_report
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.properties.drawn_commands import run_command
 
-EXAMPLES = pytest.mark.parametrize("examples", [1, pytest.param(8, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [1, pytest.param(3, marks=pytest.mark.long)])
 REUSED = ("kept", "moved", "restored", "loaded")
 EVALUATED = ("evaluated", "again")
 COLUMNS = {"#": "i", "prompt": "prompt", "kept": "kept", "restored": "restored", "loaded": "loaded",
@@ -195,7 +195,7 @@ def last(changes, end):
     return changes[bisect_right([when for when, _ in changes], end - 1) - 1][1]
 
 
-@pytest.mark.parametrize("examples", [1, pytest.param(10, marks=pytest.mark.long)])     # few of two differ
+@pytest.mark.parametrize("examples", [1, pytest.param(4, marks=pytest.mark.long)])     # few of two differ
 @pytest.mark.parametrize("engine", ENGINES)
 def test_diff_names_the_requests_whose_clients_see_a_difference(engine, examples):
     profiles = st.sampled_from([*ENGINES[engine].profiles])

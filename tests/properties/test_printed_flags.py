@@ -13,7 +13,7 @@ from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.run.pasted_command import read_pasted
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
-EXAMPLES = pytest.mark.parametrize("examples", [10, pytest.param(60, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [10, pytest.param(25, marks=pytest.mark.long)])
 STARTS = {"llama_cpp": "llama-server -m", "ik_llama": "llama-server -m", "mlx_lm": "mlx_lm.server --model",
           "vllm": "vllm serve", "sglang": "python -m sglang.launch_server --model-path"}  # fmt: skip
 

@@ -58,7 +58,7 @@ def count(notation: str, trials: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("notation", MODELS)
 def test_a_change_within_reach_shows(notation: str) -> None:
-    assert count(notation, 50) == (50, 50)
+    assert count(notation, 15) == (15, 15)
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ HAPPENS = {
 """Events of restore points that must occur in the drawn conversations."""
 
 
-MANY = 150             # examples among which every event happens
+MANY = 50             # examples among which every event happens
 EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(MANY, marks=pytest.mark.long)])
 """Drawn cases: few in `make test`, which has four minutes."""
 

@@ -43,7 +43,7 @@ def snapshot(talk):
     return tables, meta, slots, entries, len(talk.log.events)
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(st.sampled_from(KINDS), st.sampled_from(PROFILE_NAMES), flags, histories, st.booleans())
 def test_memory_slots_and_sizes_agree_after_every_request(kind, profile, options, history, swa_full):
     for talk, answer in play(kind, profile, options, history, swa_full):
@@ -61,7 +61,7 @@ def test_memory_slots_and_sizes_agree_after_every_request(kind, profile, options
             assert sum(e.size for e in entries) <= server.core.settings.limit_size
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.sampled_from(KINDS), st.sampled_from(PROFILE_NAMES), flags, histories)
 def test_looking_changes_nothing(kind, profile, options, history):
     for talk, answer in play(kind, profile, options, history):
@@ -83,14 +83,14 @@ def test_looking_changes_nothing(kind, profile, options, history):
         assert snapshot(talk) == before
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.sampled_from(PROFILE_NAMES), flags, histories)
 def test_pure_attention_is_always_equal_to_cold(profile, options, history):
     for talk, answer in play("A", profile, options, history):
         assert talk.right(answer) is True
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.sampled_from("RH"), st.sampled_from(ERASES_ALL_STALE), keen | flags, histories | short_histories)
 def test_24035_makes_recurrent_memories_always_equal_to_cold(kind, profile, options, history):
     for talk, answer in play(kind, profile, options, history):
@@ -104,7 +104,7 @@ def wrong_objects(talk):
     return [s for s in [*kept, *live] if talk.judge.stored(s).equal_cold is False]
 
 
-@settings(max_examples=500)
+@settings(max_examples=60)
 @given(st.sampled_from("RH"), st.sampled_from(PROFILE_NAMES), keen | flags, histories | short_histories)
 def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wrong_before(
     kind, profile, options, history
@@ -117,7 +117,7 @@ def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wr
         wrong = wrong_objects(talk)
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     st.sampled_from(["W", "HW"]),
     st.sampled_from([p for p in PROFILE_NAMES if p not in OLD]),
@@ -138,7 +138,7 @@ def test_so_does_a_window_since_24411_unless_it_is_kept_full_or_purged_while_tri
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_without_a_model_decides_the_same(kind):
     """Without a model and with provenance: equal answers and events."""
-    @settings(max_examples=15)
+    @settings(max_examples=6)
     @given(st.sampled_from(PROFILE_NAMES), flags, histories)
     def holds(profile, options, history):
         talks = [Talk(kind, profile, mode=mode, rules=SMALL, **options) for mode in ("none", "provenance")]

@@ -45,4 +45,4 @@ def test_a_known_defect_is_found(kind, profile, swa_full, examples):
 
 
 def test_without_a_defect_nothing_is_found():
-    assert not found_within(100, lambda drawn: broken("R", "24035-v3", False, *drawn))
+    assert not found_within(40, lambda drawn: broken("R", "24035-v3", False, *drawn))

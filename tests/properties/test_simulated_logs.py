@@ -29,7 +29,7 @@ from tests.replay.run_log import ik_log_of, log_of
 PROFILE = "llama_cpp@b11549"
 PROFILES = {"llama_cpp": PROFILE, "ik_llama": "ik_llama@2491"}
 """Rule sets whose logs the tests can write."""
-EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(110, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(40, marks=pytest.mark.long)])
 WORDS = (
     "selected slot", "launch_slot_", "prompt eval", "  eval time", "total time", "stop processing", "new prompt",
     "cached", "checkpoint", "prompt cache", "srv ", "operator()", "n_tokens", "prompt processing", "erased", "restored",
@@ -131,7 +131,7 @@ def test_an_imported_log_reuses_what_the_server_reused(tmp_path, examples):
     is written has the numbers that the import states, and the slots that the requests named."""
     counts = Counter[str]()
 
-    @settings(max_examples=max(5, examples // 10), suppress_health_check=[HealthCheck.filter_too_much])
+    @settings(max_examples=max(5, examples // 4), suppress_health_check=[HealthCheck.filter_too_much])
     @given(seeds)
     def agrees(seed):
         run = one_after_another(seed)

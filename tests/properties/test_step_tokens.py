@@ -14,7 +14,7 @@ from cachesim.scenarios.runner import AnswerCollector, Observers, play
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.replay.verdicts import DATA
 
-FEW, MANY = range(12), range(12, 200)        # seeds of the default suite, and of `make long`
+FEW, MANY = range(12), range(12, 60)        # seeds of the default suite, and of `make long`
 
 
 def scheduled(log):

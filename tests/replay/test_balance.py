@@ -16,7 +16,7 @@ from cachesim.scenarios.schema import Scenario, Step
 from tests.replay.verdicts import DATA
 from tests.shared import TRACES, each, needs
 
-FEW = sorted((DATA / "llama_cpp").glob("*.json"))
+FEW = sorted((DATA / "llama_cpp").glob("*.json"))[::3]
 
 
 def as_scenario(trace: Trace) -> Scenario:
