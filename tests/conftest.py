@@ -33,17 +33,14 @@ for name in ONE_THREAD:
 import pytest  # noqa: E402
 from _pytest.runner import runtestprotocol  # noqa: E402
 from hypothesis import settings  # noqa: E402
-from hypothesis.internal.conjecture import providers  # noqa: E402
 
+from tests.drawn_values import leave_out_constants  # noqa: E402
 from tests.joined_cases import joined  # noqa: E402
 from tests.shares import files_below, shares  # noqa: E402
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
-if hasattr(providers, "_get_local_constants"):
-    # Hypothesis also draws constants of those of our modules that a process has imported. It parses them for seconds,
-    # and a test draws other examples in another process, or after a change of any module
-    providers._get_local_constants = providers.Constants
+leave_out_constants()
 
 
 DEMANDED = re.compile(r"(long|slow|meta|browser)\b")

@@ -16,6 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import cachesim.strategies  # noqa: F401 - what an example imports first is forgotten after it
 from cachesim.engines.registry import BUILTIN
+from tests.drawn_values import leave_out_constants
 from tests.unit.strategies import block_manager
 
 EXAMPLE = re.compile(r"```python\n# (?P<file>test_\w+\.py)\n(?P<code>.*?)```\n\n```text\n(?P<printed>.*?)```", re.S)
@@ -42,6 +43,7 @@ def loaded(file: str, code: str) -> Any:
 
 def failure(file: str, code: str) -> tuple[str, int]:
     """Return what a failing example prints, and the number of examples until its first failure."""
+    leave_out_constants()
     module = loaded(file, code)
     with patch.dict(sys.modules, {module.__name__: module}):
         test = getattr(module, Path(file).stem, None)
