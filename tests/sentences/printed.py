@@ -43,7 +43,7 @@ def _reports(run: Run) -> Iterator[tuple[str, int]]:
         yield console.as_text(run_report(run_data(run), verbose=1)), -1
         for number in range(len(run.requests)):
             answer = {**answer_data(run, number), "predicted": []}
-            data = with_search(answer, run, number, (), None, unused_points(run, number))
+            data = with_search(answer, run, number, (), None, unused_points(run, number), settings=None)
             yield console.as_text(why_report(data, verbose=1)), number
 
 

@@ -14,7 +14,7 @@ from cachesim.scenarios.schema import Scenario
 from tests.sentences.drawn import ORDER, draw_run
 from tests.sentences.printed import Found, compare_sentences
 
-SAMPLE, MORE, ALL = 2, 8, 400      # drawn runs of each engine, in `make test`, in `make long`, and with `-m slow`
+SAMPLE, MORE, ALL = 4, 8, 400      # drawn runs of each engine, in `make test`, in `make long`, and with `-m slow`
 
 
 def compared(engine: str, number: int) -> list[tuple[str, Found]]:
