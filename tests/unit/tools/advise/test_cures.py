@@ -1,10 +1,8 @@
-"""Tests of advice for known cases: the cure is among the first three, all advice is correct, and the printed commands
-give the stated results."""
+"""Tests of advice for known cases: the cure is among the first three, and all advice is correct."""
 
 from __future__ import annotations
 
 import json
-import shlex
 
 import pytest
 
@@ -16,18 +14,14 @@ CURES = {
     "llama-20153-shared-header-hybrid": "warm up",
     # creates a checkpoint after the three common tokens
     "llama-24055-spacing-without-effect-hybrid": "llama_cpp@b9765",
-    "llama-24143-entry-removed-dense": "llama_cpp@pr24143-on-b10587",
     "llama-24143-entry-removed-hybrid": "llama_cpp@pr24143-on-b10587",
-    "llama-24110-extension-re-evaluated-hybrid": "llama_cpp@b9518",
     "llama-24176-changing-message-window": "swa_full",
     "llama-24035-oldest-checkpoint-evicted-recurrent": "ctx_checkpoints",
     "llama-24035-large-ubatch-hybrid": "ubatch_size",
     "llama-24755-named-slot-no-lookup": "no id_slot",
     "llama-no-cache-prompt": "cache_prompt",
     "llama-16560-cache-ram-token-limit": "ctx_size",
-    "ik-interval-checkpoints-batch-2048": "batch_size",
     "ik-1888-exact-checkpoint-refused-hybrid": "ik_llama@pr1888",
-    "mlx-911-entry-removed-hybrid": "mlx_lm@0.31.0",
     "mlx-eviction-order": "prompt_cache_size",
 }
 """Scenario -> its cure, as stated in its text or its source."""
@@ -50,15 +44,3 @@ def test_the_known_cure_is_among_the_first_three(name, capsys):
     assert CURES[name] in first
     for one in data["advice"]:
         assert not one["wrong"] and one["evaluated"] < data["base"]["evaluated"]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["llama-21831-reasoning-removed-hybrid", "llama-24055-spacing-without-effect-hybrid",
-    "mlx-911-entry-removed-hybrid"])
-def test_every_command_shows_what_is_said(name, capsys):
-    """``test_corpus``, which is slow, covers all scenarios."""
-    (data,) = printed(capsys, "advise", name)["advise"]
-    for one in (*data["advice"], *data["traps"]):
-        (again,) = printed(capsys, *shlex.split(one["command"])[1:], "--provenance")["runs"]
-        assert [each["prompt_n"] for each in again["requests"]] == one["each"]
-        assert again["broken"] == one["wrong"]

@@ -19,14 +19,12 @@ QUICK = [
     ("A60>8/B60>8/A.C9/B.D5", "-p", "vllm", "--model", "AAAA", "--num-gpu-blocks-override", "8"),
 ]
 LONG = [
-    (LINE, "--model", "GA", "-p", "b9600", "--set", "parallel=1"),
     (LINE, "-p", "ik_llama@main", "--model", "GGGA", "--ctx-checkpoints", "2"),
     ("A60>8/B40/A.C9/B.D5", "-p", "mlx_lm", "--model", "A", "--prompt-cache-size", "1"),
     ("A60>8/B40/A.C9/B.D5", "-p", "sglang", "--model", "A", "--max-total-tokens", "160"),
     (LINE, "--sizes", "qwen3-next", "--cache-ram", "100"),
     ("llama-24143-entry-removed-dense", "--set", "-np", "2"),
     (BODIES, "-p", "llama_cpp@b11549", "-np", "1"),
-    ("tests/unit/tools/server_logs/default_verbosity.log",),
     ("tests/unit/tools/server_logs/excerpt.log", "--model", "GGGA"),
 ]
 OUTSIDE = [

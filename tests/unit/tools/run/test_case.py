@@ -88,7 +88,7 @@ def test_a_request_that_is_not_there(capsys):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("profile", "command"), [
-    ("llama_cpp@b11549", "why"), ("ik_llama@main", "why"), ("mlx_lm@0.32.2", "why"), ("mlx_lm@0.32.2", "bisect"),
+    ("llama_cpp@b11549", "why"), ("mlx_lm@0.32.2", "why"),
 ])  # fmt: skip
 def test_100000_tokens_are_played_under_every_version_in_few_calls(capsys, profile, command):
     """Counted, for a clock also tells what else the machine does: 25 calls of functions for each token of the prompts,

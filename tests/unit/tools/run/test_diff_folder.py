@@ -43,13 +43,13 @@ def call(capsys, *argv):
 
 @pytest.mark.long
 def test_totals_are_those_of_the_files_one_by_one(capsys, folder):
-    code, out, _ = call(capsys, folder, "-p", BAD, "-p", GOOD, "--json")
+    code, out, _ = call(capsys, folder, "-p", BAD, "-p", GOOD, "--json", "--provenance")
     data = json.loads(out)
     assert (data["schema"], data["a"], data["b"], data["other_engines"], data["failed"]) == (1, BAD, GOOD, 1, 0)
     assert sorted(one["scenario"] for one in data["files"]) == sorted(IK)
     assert data["totals"] == totals(data["files"]) and data["totals"]["files"] == 4
     for one in data["files"]:
-        _, alone, _ = call(capsys, one["file"], "-p", BAD, "-p", GOOD, "--json")
+        _, alone, _ = call(capsys, one["file"], "-p", BAD, "-p", GOOD, "--json", "--provenance")
         runs = json.loads(alone)
         assert one == {**file_data(one["file"], runs["a"], runs["b"], runs["observed"])}
         assert one["evaluated_a"] == sum(request["prompt_n"] for request in runs["a"]["requests"])

@@ -56,8 +56,7 @@ def test_paths_that_never_were_are_refused(capsys, parts):
 
 @pytest.mark.long
 @pytest.mark.parametrize("argv", [
-    ["run", SEED], ["why", SEED, "3"], ["bisect", SEED],
-    ["diff", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
+    ["run", SEED], ["diff", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
 ], ids=lambda argv: argv[0])  # fmt: skip
 def test_a_command_takes_an_id_for_the_path(capsys, tmp_path, monkeypatch, argv):
     monkeypatch.chdir(tmp_path)
