@@ -94,7 +94,7 @@ def _histories(draw: st.DrawFn, bounds: DrawBounds) -> ClientConversation:
         history_from_tree(found.tree)
     except BadInput:
         reject()
-    note_again([f"again: @example(conversation({found.line!r}))"])
+    note_again(lambda: f"again: @example(conversation({found.line!r}))")
     return found
 
 

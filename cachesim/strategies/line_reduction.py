@@ -11,10 +11,11 @@ repeat the conversation before them.
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
+from hypothesis.control import should_note
 from hypothesis.internal.conjecture.data import ConjectureData
 
 from cachesim.scenarios.notation.normalise import merged, renamed, split, unmarked
@@ -122,8 +123,8 @@ def canonical_line(line: ScenarioLine, fixed: bool = False) -> ScenarioLine:
     return normal(line if fixed else renamed(merged(line)))
 
 
-def note_again(lines: Iterator[str] | list[str]) -> None:
-    """Print lines with a failing example; outside a test they are not printed."""
-    if currently_in_test_context():
-        for line in lines:
-            note(line)
+def note_again(line: Callable[[], str]) -> None:
+    """Print a line with a failing example; outside a test it is not printed. A line that is not printed is not spelled:
+    to find the variable of a rule set takes longer than a run."""
+    if currently_in_test_context() and should_note():
+        note(line())

@@ -138,6 +138,6 @@ def _cases(
     with suppress(BadInput):
         ENGINES[engine].start(rules, setup.model, setup.options, "none")
         found = ServerCase(rules, setup, draw_for_server(draw(NUMBERS), setup, max_requests, max_prompt))
-        note_again([f"again: {found.command}"])
+        note_again(lambda: f"again: {found.command}")
         return found
     reject()

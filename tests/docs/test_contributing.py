@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 TEXT = re.sub(r"\n### An engine in one file\n.*?(?=\n##)", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
 FILES = {name: body for name, body in re.findall(r"```python\n# (\w+\.py): (.*?)```", TEXT, re.S)}
 COMMANDS = [
-    shlex.split(re.sub(r"--examples \d+", "--examples 10", line), comments=True)
+    shlex.split(re.sub(r"--examples \d+", "--examples 4", line), comments=True)
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S)
     for line in block.replace("\\\n", " ").splitlines() if line.startswith("cachesim ") and "my-case" not in line
 ]  # fmt: skip
@@ -45,7 +45,10 @@ def test_the_first_has_ten_lines():
     assert len([line for line in FILES["my_rules.py"].splitlines() if line.strip()]) == 10
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[1])
+@pytest.mark.parametrize(
+    "words", [words for words in COMMANDS if words[1] != "run" or words[-1] in ("GA", "my_rules.py")],
+    ids=lambda words: words[1],
+)
 def test_a_command_runs(typed, words):
     code, out, err = typed(words)
     assert code in (0, 1), err

@@ -47,10 +47,10 @@ def note(frame, event, argument):
         if place in wanted and called[-1:] != [place]:
             called.append(place)
 printed = io.StringIO()
-sys.setprofile(note)
+sys.settrace(note)
 with contextlib.redirect_stdout(printed):
     main(sys.argv[3:])
-sys.setprofile(None)
+sys.settrace(None)
 print(json.dumps(called))
 """
 """Print the calls of some functions of the package by a command. Arguments: folder of the package, places, command."""

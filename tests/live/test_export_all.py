@@ -88,5 +88,7 @@ def test_the_cases_are_those_that_are_wrong_or_lose_tokens_under_the_rule_set(tm
         shutil.copy(named(name), tmp_path)
     assert {one.id for one in faulty_scenarios(tmp_path, PROFILE)} == {
         "llama-one-token-checkpoint", "llama-24143-entry-removed-dense"}
+    for name in ("llama-slot-file-edit-dense", "llama-17118-failed-load-window"):
+        (tmp_path / named(name).name).unlink()
     assert [one.id for one in faulty_scenarios(tmp_path, PROFILE, only_losses=True)] == [
         "llama-24143-entry-removed-dense"]

@@ -63,14 +63,14 @@ def recognise(line: str, engines: Iterable[str] = ()) -> list[RecognisedLine]:
     """Return the readings of a line by all engines that print it, most likely first; [] if none does. ``engines``
     restricts the engines, [] = all."""
     allowed = set(engines)
-    logged, clean = message(line), visible_text(line)
+    logged = message(line)
     found = []
     for name, grammar in grammars().items():
         if allowed and name not in allowed:
             continue
         if (read := read_message(grammar, logged)) is not None:
             line_of = RecognisedLine(name, read, grammar.meanings[read.line.ev], logged.text)
-            found.append((_signs(grammar, clean), line_of))
+            found.append((_signs(grammar, visible_text(line)), line_of))
     return [reading for _, reading in sorted(found, key=lambda pair: -pair[0])]
 
 

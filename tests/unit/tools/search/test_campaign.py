@@ -84,12 +84,12 @@ def test_a_part_of_a_campaign_plays_nothing_of_the_parts_before_it():
 
 @pytest.mark.long
 def test_blocks_may_come_in_any_order():
-    every = [work(job) for job in blocks(plan(), 110)]
+    every = [work(job) for job in blocks(plan(), 60)]
     forth, back = Campaign(PROFILE), Campaign(PROFILE)
     for one, other in zip(every, reversed(every), strict=True):
         forth.take(one)
         back.take(other)
-    assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 110)]
+    assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 60)]
     assert campaign_data(forth, plan()) == campaign_data(back, plan())
 
 
@@ -118,7 +118,7 @@ def test_an_earlier_conversation_has_to_be_shrunk_again():
 
 @pytest.mark.long
 def test_two_parts_find_what_the_whole_finds():
-    whole, first, second = found(PROFILE, 1, 30), found(PROFILE, 1, 15), found(PROFILE, 1, 30, 15)
+    whole, first, second = found(PROFILE, 1, 20), found(PROFILE, 1, 10), found(PROFILE, 1, 20, 10)
     for block in work_of(second):
         first.take(block)
     assert first.failures == whole.failures
@@ -193,7 +193,7 @@ def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
 
 @pytest.mark.long
 def test_shrinking_keeps_the_group():
-    out = found("ik_llama@1889-base", 1, 30)
+    out = found("ik_llama@1889-base", 1, 10)
     group, failure = next(iter(out.failures.items()))
     small = shrunk(failure, plan(profile="ik_llama@1889-base"), 300)
     assert small.finding.group == group
