@@ -70,22 +70,19 @@ def test_a_misbehaving_server_is_one_line_or_a_finding(name, command, stage, tmp
     run_here(command, name, stage, tmp_path, capsys)
 
 
-def third(at):
-    """Return the marks of a test of which ``make long`` runs every third, ``-m slow`` the others."""
-    return [pytest.mark.slow] * bool(at % 3)
+def one_of(number, at):
+    """Return the marks of a test of which ``make long`` runs one of so many, ``-m slow`` the others."""
+    return [pytest.mark.slow] * bool(at % number)
 
 
-def other(at):
-    """Return the marks of a test of which ``make long`` runs every second, ``-m slow`` the others."""
-    return [pytest.mark.slow] * bool(at % 2)
-
-
-STAGED = [pytest.param(name, command, stage, marks=third(row + column + depth))
+STAGED = [pytest.param(name, command, stage, marks=one_of(9, row + 4 - column - 3 * depth))
           for (row, name), (column, command), (depth, stage)
           in product(enumerate(ALL), enumerate(COMMANDS), enumerate(STAGES))]  # fmt: skip
-"""Every misbehaviour with every command at every stage; ``make long`` has each with each command at one stage."""
+"""Every misbehaviour with every command at every stage; ``make long`` has each with a command at a stage, which is not
+that of ``QUICK``."""
+STREAMED = [(name, ("verify", "record")[row % 2]) for row, name in enumerate([*ALL, "tokens is text"])]
 WATCHED = ("first", "completion")
-MEASURED = [pytest.param(name, command, stage, marks=third(row + column) or other(row + depth))
+MEASURED = [pytest.param(name, command, stage, marks=one_of(3, row + column) or one_of(2, row + depth))
             for (row, name), (column, command), (depth, stage)
             in product(enumerate(ALL), enumerate(COMMANDS), enumerate(WATCHED))]  # fmt: skip
 """Every misbehaviour with every command at two stages; ``make long`` has each with one command at one of them."""
@@ -98,8 +95,7 @@ def test_every_misbehaviour_at_every_stage(name, command, stage, tmp_path, capsy
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", ["verify", "record"])
-@pytest.mark.parametrize("name", [*ALL, "tokens is text"])
+@pytest.mark.parametrize(("name", "command"), STREAMED)
 def test_every_misbehaviour_in_a_stream(name, command, tmp_path, capsys):
     run_here(command, name, "later", tmp_path, capsys, LINES[1])
 

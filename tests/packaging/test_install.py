@@ -27,9 +27,12 @@ from tests.unit.tools.conformance.http_check.stand_in import Simulated, serving
 
 pytestmark = pytest.mark.long
 ELSEWHERE = ("docker ", "podman ", *map(install_command, MESSAGES), "pip install --no-cache-dir",
-             "pip install -q llm-cachesim==", "python -m pip install --no-index", "pip install @REQUIREMENT@")
+             "pip install -q llm-cachesim==", "python -m pip install --no-index", "pip install @REQUIREMENT@",
+             'python -m pip install "$GITHUB_ACTION_PATH', "pip install '.[all]'", 'python -m pip install ".[all]"',
+             "pre-commit install")
 """Beginnings of commands that another test of this file runs; `make release` runs the installation of a release, the
-workflow of a release that of its pinned packages, and `make live` that of a wheel in front of an exported program."""
+workflow of a release that of its pinned packages, `make live` that of a wheel in front of an exported program, and
+test_ci_files.py that of the action. Other commands run `pip install .`, the extra `all`, and `pre-commit install`."""
 RUN = ["run", "--as-expected", "-q", "llama-24143-entry-removed-dense"]
 CONTAINER = ROOT / ".container" / "Containerfile"
 TOKENIZER = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"x": 0}, "unk_token": "x"}}

@@ -21,7 +21,10 @@ from tests.docs.test_readme import ALL, complaints, typed
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.long
-COMMANDS = [one for one in examples(ALL) if one[0].startswith("cachesim ") and " tests/" not in one[0]]
+COMMANDS = {command.split()[1]: (command, output) for command, output in examples(ALL)
+            if command.startswith("cachesim ") and " tests/" not in command}  # fmt: skip
+"""An example of each command; tests/docs runs all of them in the tree."""
+TYPED = {line.split()[1]: line for line in typed("llama-24143-entry-removed-dense", ROOT)}
 
 
 def files(folder):
@@ -84,7 +87,7 @@ def test_the_corpus_is_the_installed_one(installed):
     assert files(out.strip()) == {name for name in files(ROOT / "scenarios") if _packed(name)}
 
 
-@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
+@pytest.mark.parametrize(("command", "output"), COMMANDS.values(), ids=lambda text: text[:40])
 def test_an_example_of_the_documents_works_with_the_installed_wheel(installed, command, output):
     command, *pipes = under_named(command, output).split(" | ")
     code, out, err = installed(shlex.split(command))
@@ -92,7 +95,7 @@ def test_an_example_of_the_documents_works_with_the_installed_wheel(installed, c
     assert code != BAD_INPUT and foreign == [] and piped(out, pipes) == output
 
 
-@pytest.mark.parametrize("command", typed("llama-24143-entry-removed-dense", ROOT))
+@pytest.mark.parametrize("command", [line for name, line in TYPED.items() if name not in COMMANDS])
 def test_a_command_of_the_symptom_table_works_with_the_installed_wheel(installed, command):
     code, out, err = installed(shlex.split(command))
     assert code in (0, 1) and not complaints(err, command) and len(out.splitlines()) >= 3
