@@ -12,7 +12,6 @@ from typing import Any
 from unittest.mock import patch
 
 from hypothesis import Phase, settings
-from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import run_state_machine_as_test
 
 import cachesim.strategies  # noqa: F401 - what an example imports first is forgotten after it
@@ -42,17 +41,12 @@ def loaded(file: str, code: str) -> Any:
     return module
 
 
-def _as_installed() -> Any:
-    """Return a patch with which Hypothesis draws no constants of this checkout, as it draws none of an installed
-    cachesim: otherwise each changed number of the package would change the page."""
-    return patch.object(providers, "is_local_module_file", lambda path: False)
-
-
 def failure(file: str, code: str) -> tuple[str, int]:
-    """Return what a failing example prints, and the number of examples until its first failure."""
+    """Return what a failing example prints, and the number of examples until its first failure. Hypothesis draws no
+    constants of an installed cachesim."""
     leave_out_constants()
     module = loaded(file, code)
-    with patch.dict(sys.modules, {module.__name__: module}), _as_installed():
+    with patch.dict(sys.modules, {module.__name__: module}):
         test = getattr(module, Path(file).stem, None)
         runs: list[bool] = []
         try:

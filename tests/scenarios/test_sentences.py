@@ -58,7 +58,9 @@ def _own_words(name: str, rule: Decision) -> str | None:
     return next((said for table in TABLES if (said := table.say(name, rule.value, rule.because)) is not None), None)
 
 
+@pytest.mark.long
 def test_every_rule_has_a_sentence_that_can_be_made():
+    """A new build is complete without sentences of its new rules (``tests/new_build``); they follow it."""
     silent = [
         name for name in shipped()
         if not any(_own_words(name, one) for one in decisions().get(name, ()))
