@@ -240,7 +240,7 @@ class Pair:
         return True
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(
     st.sampled_from(sorted(KINDS)), st.booleans(), st.sampled_from([24, 40, 120]), st.integers(1, 9),
     st.lists(OPS, min_size=4, max_size=30),
