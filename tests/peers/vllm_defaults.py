@@ -89,7 +89,12 @@ def prefix_caching(attention):
 
 def caches_prefixes(kind):
     """True if prefixes of a model of this kind are cached."""
-    return ModelConfig.is_prefix_caching_supported.fget(SimpleNamespace(pooler_config=None, attn_type=kind))
+    supported = ModelConfig.is_prefix_caching_supported.fget(SimpleNamespace(pooler_config=None, attn_type=kind))
+    args = arg_utils.EngineArgs(model="")
+    args._set_default_chunked_prefill_and_prefix_caching_args(SimpleNamespace(
+        is_prefix_caching_supported=supported, is_hybrid=kind == "hybrid", is_chunked_prefill_supported=True,
+        runner_type="generate"))
+    return args.enable_prefix_caching
 
 
 def mamba_cache_mode(given, caching, has_kernel):

@@ -187,7 +187,8 @@ V0_27_1 = replace(
     begins_without_block=states.begin_with_block, steps_back=schedule.step_back_if_scheduled,
     cuts_images_last=schedule.cut_images_first, stops_at_tail=schedule.stop_for_finer_hashes,
     async_scheduling=start.async_scheduling_eagle,
-    batch_size=start.batch_size_large, mamba_cache_mode=start.mamba_cache_mode_of_kernel,
+    batch_size=start.batch_size_large, prefix_caching=start.prefix_caching_of_rows,
+    mamba_cache_mode=start.mamba_cache_mode_of_kernel,
     absent=(*V0_28_0.absent, "multi_module_mtp"),
 )
 
@@ -201,7 +202,6 @@ V0_26_0 = replace(
 
 V0_25_1 = replace(
     V0_26_0, name="vllm@0.25.1", build="2026-07-14", source="vLLM 0.25.1 (PyPI)",
-    prefix_caching=start.prefix_caching_of_rows,
     partial_hits=schedule.partial_hits_none, split=schedule.split_first, reconcile=lookup.reconcile_with_states,
     admission_cap=blocks.admission_cap_step, settled=blocks.scheduled_tokens,
     settled_states=states.settled_without_drafts, junction_ends=blocks.junction_none,

@@ -25,6 +25,11 @@ def test_defaults_are_those_of_the_released_configuration():
     assert {line.partition(" ")[0] for line in RELEASED} == {name.partition("@")[2] for name in LINE}
 
 
+@pytest.mark.parametrize("release, caches", [("0.27.1", False), ("0.28.0", True)])
+def test_prefixes_of_hybrids_are_cached_by_default_from_0_28(release, caches):
+    assert resolved(PROFILES[f"vllm@{release}"], parse("GA"), {})["enable_prefix_caching"] == caches
+
+
 def test_the_server_has_the_resolved_options():
     server = ENGINE.start("vllm@0.33.0", "S", {"device_memory": 80}, "none")
     assert (server.opts.async_scheduling, server.opts.enable_prefix_caching) == (True, False)
