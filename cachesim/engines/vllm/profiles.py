@@ -169,6 +169,8 @@ V0_29_0 = replace(
     absent=("disable_eagle_block_drop", "enable_mamba_shared_prefix_checkpoint", "mamba_prefill_checkpoint_alignment",
             "num_cpu_chunks"),
     unscaled=UNSCALED_WITHOUT_YARN,
+    ended={"tail_length": "#53945", "state_tail": "#53945", "retires_further": "#55450", "unscaled.yarn": "#56446",
+           "unscaled.deepseek_yarn": "#56446", "unscaled.deepseek_llama_scaling": "#56446"},
 )
 
 V0_28_0 = replace(
@@ -177,7 +179,8 @@ V0_28_0 = replace(
     pad_drafts=schedule.pad_any, padded_fits=schedule.padded_fits_length, unpads_clipped=schedule.keep_clipped,
     holds_repeated=schedule.give_up_repeated, seeds_hashes=False,
     defaults={"prefix_cache_retention_interval": blocks.DENSE},
-    ended={"defaults.prefix_cache_retention_interval": "#52216", "seeds_hashes": "#51875"},
+    ended={**V0_29_0.ended, "defaults.prefix_cache_retention_interval": "#52216", "seeds_hashes": "#51875",
+           "partial_hits": "#50493", "mask_alignment": "#53598"},
 )
 
 V0_27_1 = replace(
@@ -190,6 +193,10 @@ V0_27_1 = replace(
     batch_size=start.batch_size_large, prefix_caching=start.prefix_caching_of_rows,
     mamba_cache_mode=start.mamba_cache_mode_of_kernel,
     absent=(*V0_28_0.absent, "multi_module_mtp"),
+    ended={**V0_28_0.ended, "prefix_caching": "#50991", "mamba_cache_mode": "#50991", "async_scheduling": "#48341",
+           "batch_size": "#51726", "hashes_beside_states": "#51108", "partial_hits": "#51843", "find_swa": "#51843",
+           "stops_at_tail": "#51843", "cuts_images_last": "#51603", "begins_without_block": "#51766",
+           "zeroes": "#51749"},
 )
 
 V0_27_0 = replace(V0_27_1, name="vllm@0.27.0", build="2026-08-10", source="vLLM 0.27.0 (PyPI)")
@@ -208,6 +215,7 @@ V0_25_1 = replace(
     partial_rows=blocks.partial_rows_none, state_tail=states.state_tail_none, counts_again=lookup.count_again,
     unread_junction=lookup.last_junction,
     absent=(*V0_26_0.absent, "prefix_match_unit"),
+    ended={**V0_26_0.ended, "partial_hits": "#46384", "state_tail": "#46384"},
 )
 
 V0_25_0 = replace(V0_25_1, name="vllm@0.25.0", build="2026-07-11", source="vLLM 0.25.0 (PyPI)")

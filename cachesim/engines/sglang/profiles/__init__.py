@@ -51,7 +51,7 @@ V0_5_21 = replace(
 V0_5_20 = replace(
     V0_5_21, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI)",
     chunk_frontier=r.raised_frontier, queue_policies=frozenset(s.ORDERS) - {"shortest-prefill-first"},
-    compressed_form=PLAIN,
+    compressed_form=PLAIN, ended={"queue_policies.shortest-prefill-first": "#40024"},
 )  # fmt: skip
 
 V0_5_19 = replace(
@@ -73,7 +73,7 @@ V0_5_17 = replace(
 
 V0_5_16 = replace(
     V0_5_17, name="sglang@0.5.16", build="0.5.16", source="SGLang 0.5.16 (PyPI): the first release whose models with "
-    "windows or states have UnifiedRadixCache", caps_states=False,
+    "windows or states have UnifiedRadixCache", caps_states=False, ended={**V0_5_17.ended, "caps_states": "#31230"},
 )  # fmt: skip
 
 V0_5_15 = replace(
@@ -90,13 +90,14 @@ V0_5_14 = replace(
 V0_5_13 = replace(
     V0_5_14, name="sglang@0.5.13", build="0.5.13", source="SGLang 0.5.13 (PyPI)", state_source=r.state_source_running,
     overlaps=r.overlaps_with_drafts, slides=r.slides_each_window_of_pages, least_tokens=0,
-    counts_drafter=False,
+    counts_drafter=False, ended={**V0_5_14.ended, "counts_drafter": "#23862"},
     inferred=(*V0_5_14.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 
 V0_5_12 = replace(
     V0_5_13, name="sglang@0.5.12", build="0.5.12", source="SGLang 0.5.12 (PyPI)",
     strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
+    ended={**V0_5_13.ended, "strategies.extra_buffer_lazy": "#27118"},
 )  # fmt: skip
 
 V0_5_11 = replace(
@@ -106,7 +107,7 @@ V0_5_11 = replace(
 V0_5_10 = replace(
     V0_5_11, name="sglang@0.5.10", build="0.5.10", source="SGLang 0.5.10 (PyPI)", overlaps=r.overlaps_without_drafts,
     window_frontier=r.frontier_window_only, slides=r.slides_each_window, owned_tokens=reported.owned_all,
-    fills_context=False,
+    fills_context=False, ended={**V0_5_11.ended, "overlaps": "#21062"},
 )  # fmt: skip
 
 V0_5_9 = replace(
@@ -114,6 +115,7 @@ V0_5_9 = replace(
     keeps_states=r.keeps_states_without_drafts,
     tracking_slots=r.tracking_slots_by_drafts,
     counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"},
+    ended={**V0_5_11.ended, "tracking_slots": "#18808", "eviction_policies.slru": "#18843"},
 )  # fmt: skip
 
 REPAIRED = replace(
