@@ -148,4 +148,4 @@ def test_an_imported_log_reuses_what_the_server_reused(tmp_path, examples):
         assert data["differ"] == 0 or "Not reproduced" in toml
 
     agrees()
-    assert counts["True"] > 20 and counts["True"] >= 99 * counts["False"], counts
+    assert counts["True"] >= 15 and counts["True"] >= 99 * counts["False"], counts

@@ -73,7 +73,7 @@ def played(scenario, profile, mode, hears):
 @pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
 def test_deferred_evaluation_changes_no_result(profile):
-    for seed in range(60):
+    for seed in range(20):
         case = draw_conversation(seed, "llama_cpp")
         mode = "none" if seed % 5 == 0 else "provenance"
         for scenario in (case.scenario(profile), lengthened(case.scenario(profile), seed)):
