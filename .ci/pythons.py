@@ -38,8 +38,8 @@ OLDEST_TESTS = (
     f"{UNIT}/tools/picture/test_whole_pictures.py", f"{UNIT}/tools/playground/test_page.py",
     f"{UNIT}/tools/watch/test_relay.py", "tests/conformance", "tests/house/test_startup.py",
 )
-"""The modules that call these packages, and whole conversations and outputs of every engine. Other tests use
-these packages in the same way."""
+"""The modules that call Hypothesis, Jinja, tokenizers, shtab and h11; for NumPy and rich, whole conversations of every
+engine and outputs of five commands."""
 SMOKE = (
     ("-c", "import cachesim; assert all(callable(getattr(cachesim, name)) for name in cachesim.__all__)"),
     ("-m", "cachesim", "run", "--as-expected", "llama-24143-entry-removed-dense", "ik-1889-no-refusal-hybrid",

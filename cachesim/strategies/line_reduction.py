@@ -124,7 +124,7 @@ def canonical_line(line: ScenarioLine, fixed: bool = False) -> ScenarioLine:
 
 
 def note_again(line: Callable[[], str]) -> None:
-    """Print a line with a failing example; outside a test it is not printed. A line that is not printed is not spelled:
-    to find the variable of a rule set takes longer than a run."""
+    """Print a line with a failing example; outside a test it is not printed. The line is made only where it is printed:
+    the search for the variable of a rule set takes longer than a run."""
     if currently_in_test_context() and should_note():
         note(line())

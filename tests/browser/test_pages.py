@@ -21,6 +21,15 @@ OVERLAPS = """() => {
   }
   return found;
 }"""
+DRAWN = """t => {
+  const style = getComputedStyle(t), pen = document.createElement('canvas').getContext('2d');
+  pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  const ink = pen.measureText(t.textContent), line = t.getBoundingClientRect(), scale = t.getScreenCTM().a;
+  const foot = t.getStartPositionOfChar(0).matrixTransform(t.getScreenCTM()).y;
+  const top = foot - ink.actualBoundingBoxAscent * scale, bottom = foot + ink.actualBoundingBoxDescent * scale;
+  return {left: line.left, right: line.right, top, bottom, height: bottom - top};
+}"""
+"""The box of what is drawn of a text, as wide as its line, whose height has room for any letter."""
 OUTSIDE = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -39,9 +48,9 @@ def test_nothing_is_said_asked_or_written_over(opened, name, size, scheme):
 
 @pytest.mark.parametrize("name", [*SMALL, "walk_llama", "walk_ik"])
 def test_no_sign_is_drawn_over_another_at_any_stop(opened, name):
-    """Signs of what an event writes, reads and erases. Each is about half as high as its line."""
+    """Signs of what an event writes, reads and erases, each as large as what is drawn of it."""
     page = opened(name)
-    overlaps = OVERLAPS.replace("svg text", "svg .live .sign").replace("0.3", "0.4")
+    overlaps = OVERLAPS.replace("svg text", "svg .live .sign").replace("t.getBoundingClientRect()", f"({DRAWN})(t)")
     found = page.evaluate(f"""() => (timelines[0].places ?? []).flatMap((_, p) => {{ timelines[0].go(p);
         return ({overlaps})().map(one => p + ': ' + one); }})""")
     assert found == []

@@ -28,7 +28,7 @@ from tests.unit.model.plain_store import (
 
 KINDS = [*every_kind(3), "GGGA", "C W2 H", "SSA W5", "G P8 G P8", "W4 I3 W4 I3", "A B2 B1", "W3 D4.3.2 D6.3 D2.3"]
 RECORDED = ["AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA"]
-LONG = [random.Random(5).randrange(1000) for _ in range(160)]
+LONG = [random.Random(5).randrange(1000) for _ in range(600)]
 
 
 def assert_cold(model: Model, store: PlainStore, seq: int, said: HiddenOutput, truth: ColdRun) -> None:
@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[TokenRun]]]:
 def test_cached_path_is_the_cold_run(notation: str, exact: bool) -> None:
     model = make_model(notation, exact)
 
-    @settings(derandomize=True, deadline=None, max_examples=8)
+    @settings(derandomize=True, deadline=None, max_examples=15)
     @given(histories(), st.integers(0, 2**16))
     def holds(history: tuple[list[list[int]], list[list[TokenRun]]], order: int) -> None:
         tokens, batches = history
@@ -92,7 +92,7 @@ def truths() -> dict[tuple[str, bool], ColdRun]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("chunk", [1, 7, 64, 160])
+@pytest.mark.parametrize("chunk", [1, 7, 64, 512])
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "provenance"])
 @pytest.mark.parametrize("notation", RECORDED)
 def test_chunks_do_not_matter(

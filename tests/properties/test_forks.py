@@ -14,7 +14,7 @@ from cachesim.scenarios.runner import AnswerCollector, SilentObserver, play
 from cachesim.strategies import rule_sets, workloads
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
-EXAMPLES = pytest.mark.parametrize("examples", [3, pytest.param(20, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(20, marks=pytest.mark.long)])
 
 
 class Forking(SilentObserver):

@@ -24,7 +24,7 @@ DRAFTERS = {"mlx_lm": "draft_model", "vllm": "speculative_method", "sglang": "sp
 """Options of servers whose drafter drops a part of what a lookup finds, or whose caches end a token short."""
 MODELS = {"mlx_lm": ("A", "AA")}
 LATEST = 3             # earlier prompts from which copies are asked
-EXAMPLES = pytest.mark.parametrize("examples", [3, pytest.param(15, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(15, marks=pytest.mark.long)])
 
 
 class Questions(SilentObserver):

@@ -25,7 +25,7 @@ SERVERS = {
     "sglang": ({"max_total_tokens": 100, "disable_overlap_schedule": True}, lambda: Tree(100)),
 }  # fmt: skip
 """Options of a server that has little memory, and its plain cache."""
-EXAMPLES = pytest.mark.parametrize("examples", [10, pytest.param(100, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.long)])
 
 
 @EXAMPLES

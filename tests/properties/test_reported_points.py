@@ -52,7 +52,7 @@ HAPPENS = {
 
 
 MANY = 50             # examples among which every event happens
-EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(MANY, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [8, pytest.param(MANY, marks=pytest.mark.long)])
 """Drawn cases: few in `make test`, which has four minutes."""
 
 

@@ -62,7 +62,7 @@ def test_unknown_colour_mode(capsys):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("columns", ["60", "no"])
+@pytest.mark.parametrize("columns", ["60", "100", "no", "-3", ""])
 def test_columns_count_in_a_pipe_too(columns):
     out = told("profiles", "list", COLUMNS=columns)[1]
     wide = int(columns) if columns.isdigit() else 80
@@ -93,7 +93,9 @@ def test_an_error_is_an_object_where_json_is_asked_for(capsys, argv, error):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", ["options llama_cpp", "profiles list"])
+@pytest.mark.parametrize("command", [
+    "profiles show llama_cpp@b10587", "options llama_cpp", "scenarios", "profiles list",
+])  # fmt: skip
 def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
     words = f'"{sys.executable}" -m cachesim {command}'
     done = subprocess.run(["/bin/bash", "-c", f"set -o pipefail; {words} | head -1"], capture_output=True, check=False)
@@ -102,7 +104,9 @@ def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
 
 @pytest.mark.long
 @pytest.mark.parametrize("argv", [
-    ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("explain", "LC-TRIM"),
+    ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("scenarios",), ("run", "llama-lesson-attention"),
+    ("why", "S40.A30/S.B30", "1"), ("bisect", "S40.A30/S.B30"), ("profiles", "show", "llama_cpp@b10587"), (),
+    ("diff", "S40.A30/S.B30", "-p", "b9518", "-p", "b10587"), ("explain", "LC-TRIM"),
 ], ids=str)  # fmt: skip
 def test_any_command_writes_ascii(argv):
     code, out, err = told(*argv, PYTHONIOENCODING="ascii")

@@ -12,13 +12,23 @@ from cachesim.cli.main import main
 CAUSES = [
     ("A300/A.B20 1 -p llama_cpp --model A --no-cache-prompt", {"cache_prompt": True}, 300, None),
     ("A300/A.B20/A.C20 2 -p llama_cpp --model GA -ctxcp 0", {"ctx_checkpoints": 2}, 300, (1, 0)),
+    ("A300/A.B20 1 -p llama_cpp --model A -c 256", {"ctx_size": 512}, 300, (256, 0)),
+    ("A300/B300/C300/A.D20 3 -p ik_llama --model A --cache-ram 0", {"cache_ram": 8192}, 300, None),
     ("A300/B300/A.C20 2 -p ik_llama --model A -cram-n-min 1000", {"cache_ram_n_min": 0}, 300, None),
     ("A300/B300/C300/A.D20 3 -p mlx_lm --model A --prompt-cache-size 1", {"prompt_cache_size": 3}, 300, (2, 0)),
+    ("A300/B300/A.C20 2 -p mlx_lm --model A --prompt-cache-bytes 1000", {"prompt_cache_bytes": 0}, 300, None),
+    ("A300/A.B20 1 -p vllm --model A --no-enable-prefix-caching", {"enable_prefix_caching": True}, 288, None),
     ("A300/A.B20 1 -p vllm --model W32A --set 'kv_groups=A/16 W32/128'", {"kv_groups": ""}, 288, None),
+    ("A300/B300/A.D20 2 -p vllm --model A --num-gpu-blocks-override 30", {"num_gpu_blocks": 38}, 288, (37, 272)),
     ("A300/A.B20 1 -p sglang --model A --page-size 64", {"page_size": 1}, 300, None),
+    ("A300/B300/A.D20 2 -p sglang --model A --max-total-tokens 400", {"max_total_tokens": 600}, 300, (599, 0)),
     # causes that only act together
     ("A300/B300/A.D20 2 -p vllm --model A --num-gpu-blocks-override 30 --no-enable-prefix-caching",
      {"num_gpu_blocks": 38, "enable_prefix_caching": True}, 288, (37, 272)),
+    ("A300/B300/C300/A.D20 3 -p mlx_lm --model A --prompt-cache-size 1 --prompt-cache-bytes 1000",
+     {"prompt_cache_size": 3, "prompt_cache_bytes": 0}, 300, (2, 0)),
+    ("A300/B300/A.D20 2 -p sglang --model A --max-total-tokens 400 --disable-radix-cache",
+     {"max_total_tokens": 600, "disable_radix_cache": False}, 300, (599, 0)),
 ]  # fmt: skip
 
 
@@ -46,10 +56,10 @@ def test_more_tokens_than_the_present_server_evaluates_are_not_a_part_of_these(c
     assert found["says"][0] == "-c 256 decided: with -c 512 307 tokens are reused, with 256 only 0"
 
 
-@pytest.mark.parametrize(("blocks", "reused"), [(38, 288), (37, 272)])
-def test_the_value_is_what_a_run_with_it_reuses(blocks, reused, capsys):
-    main(["run", "A300/B300/A.D20", *f"-p vllm --model A --num-gpu-blocks-override {blocks} --json".split()])
-    assert json.loads(capsys.readouterr().out)["runs"][0]["requests"][2]["cache_n"] == reused
+def test_the_value_is_what_a_run_with_it_reuses(capsys):
+    case = "A300/B300/A.D20 2 -p vllm --model A --num-gpu-blocks-override"
+    assert why(f"{case} 38", capsys)["cache_n"] == 288
+    assert why(f"{case} 37", capsys)["cache_n"] == 272
 
 
 @pytest.mark.parametrize("case", [

@@ -69,9 +69,11 @@ def recognise(line: str, engines: Iterable[str] = ()) -> list[RecognisedLine]:
         if allowed and name not in allowed:
             continue
         if (read := read_message(grammar, logged)) is not None:
-            line_of = RecognisedLine(name, read, grammar.meanings[read.line.ev], logged.text)
-            found.append((_signs(grammar, visible_text(line)), line_of))
-    return [reading for _, reading in sorted(found, key=lambda pair: -pair[0])]
+            found.append((grammar, RecognisedLine(name, read, grammar.meanings[read.line.ev], logged.text)))
+    if not found:
+        return []
+    clean = visible_text(line)               # takes long for a long line, which no grammar reads
+    return [reading for _, reading in sorted(found, key=lambda pair: -_signs(pair[0], clean))]
 
 
 def engine_of_log(lines: Iterable[str]) -> str | None:

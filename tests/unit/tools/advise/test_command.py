@@ -152,6 +152,15 @@ def test_the_best_advice_in_a_sentence(capsys):
     assert try_sentence({**data, "advice": []}) == ""
 
 
+def test_an_imported_log_begins_with_the_saved_tokens(capsys):
+    log = "tests/unit/tools/server_logs/default_verbosity.log"
+    assert main(["import", log]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"104 of 674 .*-ub 64", text) and f"cachesim advise {log}" in text
+    main(["import", log, "-q"])
+    assert "-ub 64" not in capsys.readouterr().out
+
+
 @pytest.mark.long
 def test_a_log_and_request_bodies_are_imported_and_advised(capsys):
     code, out, _ = told(capsys, "tests/unit/tools/server_logs/default_verbosity.log", "--seconds", "600")

@@ -12,14 +12,18 @@ import pytest
 
 from cachesim.cli.main import main
 
-SMALL_POOL = "-p vllm --model A --num-gpu-blocks-override 30"
+LONG_BLOCKS = "--server 'vllm serve Qwen/Qwen3-8B --block-size 128 --max-model-len 2000'"
 FINDINGS = [
     ("-p llama_cpp --model A -c 4096 -np 1 --cache-ram 0 --context-shift",
      [("endless", None), ("unanswered", {"ctx_size": 4352}), ("never", {"parallel": -1}),
       ("never", {"cache_ram": 8192})]),
-    (SMALL_POOL,
+    (LONG_BLOCKS, [("unanswered", {"max_model_len": 2001}), ("waste", {"block_size": 16})]),
+    ("-p vllm --model A --num-gpu-blocks-override 30",
      [("unanswered", {"num_gpu_blocks": 31}), ("long", {"num_gpu_blocks": 37}), ("waste", {"num_gpu_blocks": 34}),
       ("waste", None)]),
+    ("-p sglang --model A --disable-radix-cache", [("never", {"disable_radix_cache": False})]),
+    ("-p mlx_lm --model A --prompt-cache-size 2", [("never", {"prompt_cache_size": 9})]),
+    ("-p ik_llama --model A", [("endless", None)]),
 ]  # fmt: skip
 
 
@@ -47,7 +51,7 @@ def test_each_finding_has_the_setting_that_changes_it(server, findings):
 
 
 def test_the_example_of_a_finding_shows_it(capsys):
-    _, data = check(SMALL_POOL)
+    _, data = check(LONG_BLOCKS)
     *_, finding = data["start"][0]["findings"]
     main([*split(finding["command"])[1:], "--json"])
     requests = json.loads(capsys.readouterr().out)["runs"][0]["requests"]
