@@ -113,9 +113,23 @@ class Cells:
         """Return how many searches for a single cell, one after the other, find the cells from ``head`` on empty."""
         if self.head > self.used + 2:                 # the next search begins at cell 0
             return 0
-        if self.head >= self.end:
-            return self.size - self.head
-        return int((self.pos[self.head : self.end] >= 0).argmax())
+        taken = self.pos[self.head : self.end] >= 0
+        return int(taken.argmax()) if taken.any() else self.size - self.head
+
+    def count_replaceable(self, seq: int, masked: Masked, query: int) -> int:
+        """Return how many searches for a single cell, one after the other, find the cells from ``head`` on with the
+        smallest positions of the sequence, in order: positions that no token from ``query`` on sees, in cells that no
+        other sequence uses."""
+        room = min(self.end, self.used + 3) - self.head            # further searches begin at cell 0
+        if room <= 0 or self.sets is not None:
+            return 0
+        at = slice(self.head, self.head + room)
+        pos = self.pos[at]
+        first = self.span(seq)[0]
+        oldest = self.seqs[seq, at] & masked(pos, query) & (pos == np.arange(first, first + room))
+        if self.n_seq > 1:
+            oldest &= self.seqs[:, at].sum(axis=0) == 1
+        return room if oldest.all() else int(oldest.argmin())
 
     def find_contiguous(self, n: int, masked: Masked | None) -> range | None:
         """Return n adjacent free cells, first fit from ``head`` around the ring; None if no stretch is free."""

@@ -86,6 +86,13 @@ def _find_deferred_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Se
     return None if read else found
 
 
+def _count_deferrable(cache: AttentionCache, seq: int, first: int) -> int:
+    """Return how many tokens, one after the other, ``_find_deferred_cell`` would give the cells from the head on."""
+    table = cache.cells(seq)
+    empty = table.count_empty()
+    return empty if empty or cache.masked is None else table.count_replaceable(seq, cache.masked, first)
+
+
 OK = 0
 NO_ROOM = 1
 BAD_BATCH = -1
@@ -175,10 +182,13 @@ class Context:
 
     def deferrable(self, pos: int, seq: int) -> int:
         """Return how many tokens of a sequence from position ``pos`` on can be deferred at once: as many as find an
-        empty cell after the deferred tokens, 0 unless they continue these."""
-        if self._deferred is None or not self._deferred.continues_with(pos, seq):
+        empty cell, or one with a row that no deferred token reads, after the deferred tokens; 0 unless they continue
+        these."""
+        deferred = self._deferred
+        if deferred is None or not deferred.continues_with(pos, seq):
             return 0
-        return min((cache.cells(seq).count_empty() for cache in self.memory.parts.values()), default=POS_INF)
+        parts = self.memory.parts.values()
+        return min((_count_deferrable(cache, seq, deferred.pos0) for cache in parts), default=POS_INF)
 
     def defer_more(self, tokens: Sequence[int]) -> None:
         """Defer tokens after the deferred ones, at most ``deferrable``: give them the cells that they get one after the
