@@ -9,7 +9,7 @@ mask.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Iterable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,11 @@ class View:
         if found is None:
             found = self._visible[window] = VisibleRows(self._low(window), self._high())
         return found
+
+    def ranges(self, window: int) -> Iterable[tuple[int, int]]:
+        """Return the range of rows (first, stop) that each token sees, for a few tokens."""
+        seen = self.visible(window)
+        return zip(seen.lo.tolist(), seen.hi.tolist(), strict=True)
 
     def visible_sum(self, digest: Digests, window: int) -> Digests:
         """Return for each token the sum of the digests of the rows that it sees, (t,)."""
@@ -91,6 +96,13 @@ class StretchView(View):
         """Return the positions of the rows, (n,)."""
         last = int(asked[-1])
         return np.arange(last + 1 - self.n, last + 1)
+
+    def ranges(self, window: int) -> Iterable[tuple[int, int]]:
+        """Return the range of rows (first, stop) that each token sees, for a few tokens."""
+        own = range(self.n - self.t, self.n)
+        if window > 0:
+            return [(max(row + 1 - window, 0), row + 1) for row in own]
+        return [(row // -window * -window if window else 0, row + 1) for row in own]
 
     def _low(self, window: int) -> Bounds:
         if not window:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Sequence, TypeVar
 import numpy as np
 
 from cachesim.base.errors import BadInput
-from cachesim.base.keyed_tokens import key_of, plain_tokens
+from cachesim.base.keyed_tokens import key_of
 from cachesim.model.grid import Digests, Positions, frozen
 
 MASK = 2**64 - 1
@@ -84,16 +84,25 @@ def _first(seed: int) -> Digests:
     return word(mix_int(seed))
 
 
+@lru_cache(maxsize=4096)
+def _token_digest(identity: int, seed: int) -> int:
+    """Return the input digest of a token. Raise OverflowError if its key is out of range."""
+    key = key_of(identity)
+    if not 0 <= key <= MASK:
+        raise OverflowError
+    found = mix_int((identity & MASK) * _GOLDEN + int(_first(seed)))
+    return mix_int(found + mix_int(key)) if key else found
+
+
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
     """Return the tokens' input digests for the first layer, independent of their positions: (n,). ``tokens`` are
     identities: the key of a token is mixed in."""
-    if len(tokens) <= _FEW and all(type(token) is int and 0 <= token <= MASK for token in tokens):     # numpy is slow
-        start = int(_first(seed))
-        return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)
     try:
+        if len(tokens) <= _FEW and all(type(token) is int for token in tokens):     # numpy is slow
+            return np.array([_token_digest(token, seed) for token in tokens], np.uint64)
         ids = _ids(tokens)
         if ids is None:
-            return _keyed_digests(tokens, seed)
+            return np.array([_token_digest(int(token), seed) for token in tokens], np.uint64)
     except (OverflowError, ValueError, TypeError):
         raise BadInput("a token is an integer from 0 to 2**64 - 1") from None
     ids *= _TIMES
@@ -113,13 +122,6 @@ def _ids(tokens: Sequence[int]) -> Digests | None:
     if least < 0:
         raise OverflowError
     return ids.view(np.uint64)
-
-
-def _keyed_digests(tokens: Sequence[int], seed: int) -> Digests:
-    found, keys = token_digests(plain_tokens(tokens), seed), [key_of(token) for token in tokens]
-    if min(keys) < 0 or max(keys) > MASK:
-        raise OverflowError
-    return np.where(np.array(keys, bool), mix(found + np.array([mix_int(key) for key in keys], np.uint64)), found)
 
 
 def place(positions: Positions) -> Digests:

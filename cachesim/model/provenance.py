@@ -112,8 +112,7 @@ class ShortTrail:
                 total += own
                 read[i] += total
             return
-        seen = view.visible(window)
-        for i, (lo, hi) in enumerate(zip(seen.lo.tolist(), seen.hi.tolist(), strict=True)):
+        for i, (lo, hi) in enumerate(view.ranges(window)):
             read[i] += int(np.add.reduce(rows[lo:hi]))
 
     def add(self, sums: Digests) -> None:

@@ -74,8 +74,9 @@ class PagedTokenToKVPoolAllocator:
 
     def check(self, used: Slots) -> None:
         """Raise Crash unless every page is free once, or holds some of the ``used`` slots (0 = no slot)."""
-        pages = np.concatenate((np.unique(used[used > 0] // self.page_size), np.array(self.free_pages, np.int64)))
-        if len(np.unique(pages)) != len(pages) or len(pages) != self.size // self.page_size:
+        in_use = np.flatnonzero(np.bincount(used[used > 0] // self.page_size))
+        pages = np.concatenate((in_use, np.array(self.free_pages, np.int64)))
+        if len(pages) != self.size // self.page_size or (np.bincount(pages) > 1).any():
             raise Crash(f"{len(pages)} pages are free or in use, of {self.size // self.page_size}")
 
 
