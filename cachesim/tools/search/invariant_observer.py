@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import Crash
+from cachesim.base.garbage_collection import free_last_run
 from cachesim.base.tokens import POS_INF
 from cachesim.base.untrusted_files import FOLDER, kind
 from cachesim.engines.base import Answer, Request
@@ -121,6 +122,7 @@ def observe_run(
 ) -> CheckedRun:
     """Run a conversation and return its record. ``judges`` caches cold runs between conversations, except in mode
     "exact". ``table`` replaces the profile's rules. Raise BadInput if the engine does not support the conversation."""
+    free_last_run()
     one = CheckedRun(scenario, profile, Log())
     notes = InvariantObserver(one, judges if mode == "provenance" else {}, table)
     play(scenario, profile, mode, notes, table, SHARED_MEMORY)
