@@ -284,7 +284,11 @@ class AttentionCache:
 
     def state_size(self, seq: int, keep: KeepCells) -> int:
         """Return the size of the result of ``state_write`` [bytes]."""
-        return self.shape.size(len(self.saved_cells(seq, keep)), self.n_stream)
+        return self.size_of(len(self.saved_cells(seq, keep)))
+
+    def size_of(self, n: int) -> int:
+        """Return the size of a saved state of n cells [bytes]."""
+        return self.shape.size(n, self.n_stream)
 
     def state_write(self, seq: int, keep: KeepCells) -> AttentionState:
         """Return a copy of the sequence's cells."""

@@ -99,10 +99,9 @@ class KVCacheDSV4(Memory):
             yield ratio, n, {layer: read_rows(table[layer], slice(0, n)) for layer in self._layers
                              if self._ratios[layer] == ratio}  # fmt: skip
 
-    def state_size(self, seq: int, partial: bool) -> int:
+    def _size_with(self, cells: int, seq: int, partial: bool) -> int:
         """Return the size of a saved state [bytes]: of a partial one without the table of positions and without
         compressed rows."""
-        cells = sum(cache.state_size(seq, self.keep) for cache in self._saved(partial).values())
         return cells + self.kind.dsv4_shape().size(self.pos_max(seq) + 1, partial)
 
     def state_write(self, seq: int, partial: bool) -> Blob:

@@ -250,8 +250,12 @@ class Memory:
 
     def state_size(self, seq: int, partial: bool) -> int:
         """Return the size of a saved state [bytes]. ``partial``: as for ``state_write``."""
-        size = sum(cache.state_size(seq, self.keep) for cache in self._saved(partial).values())
-        return size + (self.recr.state_size(seq) if self.recr is not None else 0)
+        return self._size_with(sum(cache.state_size(seq, self.keep) for cache in self._saved(partial).values()), seq,
+                               partial)  # fmt: skip
+
+    def _size_with(self, cells: int, seq: int, partial: bool) -> int:
+        """Return the size of a saved state whose attention caches take ``cells`` bytes."""
+        return cells + (self.recr.state_size(seq) if self.recr is not None else 0)
 
     def _saved(self, partial: bool) -> dict[str, AttentionCache]:
         """Return the attention caches, full and window, that a saved state contains. A ``partial`` state leaves out
@@ -266,9 +270,9 @@ class Memory:
         saved = self._saved(partial)
         states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
         recr = self.recr.save(seq) if self.recr is not None else None
-        return Blob(
-            self.state_size(seq, partial), states.get("base"), swa=states.get("swa"), recr=recr, idx=states.get("idx")
-        )
+        cells = sum(saved[name].size_of(len(state.pos)) for name, state in states.items())
+        size = self._size_with(cells, seq, partial)
+        return Blob(size, states.get("base"), swa=states.get("swa"), recr=recr, idx=states.get("idx"))
 
     def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
         """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raise StateReadError if a part
