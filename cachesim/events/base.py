@@ -91,10 +91,13 @@ class Log:
     """Append-only list of events, divided into requests by ``mark``.
 
     ``listener`` receives every event as it happens, or only events of ``kinds``; None by default.
-    ``before``: log of the preceding server; its counters continue.
+    ``before``: log of the preceding server; its counters continue. ``keeps_decisions`` False: nothing reads the
+    decisions of this run, so that most are only counted (``log_decision``).
     """
 
-    def __init__(self, before: Log | None = None) -> None:
+    def __init__(self, before: Log | None = None, keeps_decisions: bool = True) -> None:
+        self.keeps_decisions = keeps_decisions
+        self.n_not_kept = 0                          # number of decisions that were only counted
         self.spent: int = before.spent if before else 0
         self.passes: int = before.passes if before else 0
         self.exact: int = before.exact if before else 0
@@ -103,6 +106,11 @@ class Log:
         self.marks: list[int] = []
         self.listener: Callable[[Event], None] | None = None
         self.kinds: frozenset[type[Event]] = frozenset()
+
+    @property
+    def n_logged(self) -> int:
+        """Number of events, with the decisions that were not kept."""
+        return len(self.events) + self.n_not_kept
 
     def listens_to(self, kind: type[Event]) -> bool:
         """True if the listener receives events of this kind."""

@@ -274,7 +274,7 @@ def _find_foreign_reads(run: Run, observer: JudgingObserver) -> None:
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
     table: RuleSet | None = None, with_ledger: bool = True, watcher: SilentObserver | None = None,
-    only: Container[int] | None = None,
+    only: Container[int] | None = None, keeps_decisions: bool = True,
 ) -> Run:
     """Run a scenario under a profile and judge every request. If the server reads a number that was never written, the
     scenario runs once for every value that matters.
@@ -283,8 +283,8 @@ def run_judged(
     expectations of the file apply only if it is the built-in profile of that name. ``judge`` may be shared between runs
     of a model. Without ``with_ledger`` the recompute ledgers stay empty. ``watcher``: observer of the first run.
     ``only``: numbers of the requests that are judged, without the stored objects; None = all requests, with these
-    objects. Raise BadInput; ``RunCutOff`` if a limit of the run was exceeded after the first answer. The runs of all
-    values count together for the limits.
+    objects. ``keeps_decisions``: see ``Log``. Raise BadInput; ``RunCutOff`` if a limit of the run was exceeded after
+    the first answer. The runs of all values count together for the limits.
     """
     known = engine_of(profile).profiles
     rules = table or known[profile]
@@ -297,7 +297,8 @@ def run_judged(
         run = Run(scenario, name, mode, rules=mine, watcher=None if values else watcher)
         observer = JudgingObserver(scenario, profile, mine, shared, with_ledger, only)
         try:
-            run.log = last = play(scenario, profile, mode, Observers.of(observer, run.watcher), mine, before=last)
+            run.log = last = play(scenario, profile, mode, Observers.of(observer, run.watcher), mine, before=last,
+                                  keeps_decisions=keeps_decisions)
         except KeyboardInterrupt as error:
             raise _stopped(run, observer, error) from None
         except OverLimit as error:
@@ -318,7 +319,8 @@ def run_judged(
 
 class JudgedRuns:
     """Runs of a search, of which only answers and the states that they leave behind are judged: no stored objects, no
-    ledger. Those in mode "provenance" share their cold runs; exact cold runs take too much memory to be kept."""
+    ledger, and no decisions in the log. Those in mode "provenance" share their cold runs; exact cold runs take too much
+    memory to be kept."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
@@ -327,7 +329,8 @@ class JudgedRuns:
     def run(self, scenario: Scenario, profile: str, table: RuleSet | None) -> Run:
         """Return a run of a scenario under a profile, or a table of rules. Raise what ``run_judged`` raises."""
         steps = range(len(scenario.steps))
-        found = run_judged(scenario, profile, self.mode, self._judge, table, with_ledger=False, only=steps)
+        found = run_judged(scenario, profile, self.mode, self._judge, table, with_ledger=False, only=steps,
+                           keeps_decisions=False)  # fmt: skip
         self._judge = None if self.mode == "exact" else found.judge
         return found
 

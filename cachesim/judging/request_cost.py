@@ -84,7 +84,7 @@ def reused_by_positions(scenario: Scenario, profile: str, rules: RuleSet) -> lis
     """Return the prompt tokens that each step reuses, -1 for a step that is not a completion, in a run by positions
     only, which takes half of the time of a judged run. Raise what ``play`` raises."""
     answers = AnswerCollector()
-    play(scenario, profile, "none", answers, rules)
+    play(scenario, profile, "none", answers, rules, keeps_decisions=False)
     found = {number: answer.cache_n for number, (_, answer) in answers.found.items()}
     return [found.get(number, -1) for number in range(len(scenario.steps))]
 

@@ -15,6 +15,8 @@ from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, Rul
 R = TypeVar("R")
 T = TypeVar("T")
 RuleFunction = Callable[..., Any]
+DEFAULTS = "defaults"
+"""Field with the defaults of a version."""
 NEAR = ""
 """Name under which the rules of a near rule set are followed to the end of a run."""
 
@@ -140,7 +142,8 @@ def _watched_fields(table: T, witness: _Witness, prefix: str = "") -> T:
     fields = table_fields(table)
     inner = {name: _watched_fields(value, witness, f"{name}.") for name, value in fields.items() if is_table(value)}
     watched = {name: _WatchedField(name, prefix + name, witness) for name in fields if prefix + name in witness.unread}
-    copy: T = object.__new__(type(kind.__name__, (kind,), watched))
+    asked = {} if prefix else {"has": witness.has, "options": witness.options}
+    copy: T = object.__new__(type(kind.__name__, (kind,), {**watched, **asked}))
     vars(copy).update({**fields, **inner})
     return copy
 
@@ -162,6 +165,8 @@ class _Witness:
         self.asked: set[str] = set()
         self.alike: dict[str, dict[RuleFunction, frozenset[str]]] = {}
         self.numbers: dict[str, list[FieldVariant]] = {}        # other values of a field that is not a rule
+        self.members: dict[str, set[str]] = {}                  # members that were asked for, of a field not read
+        self.given: frozenset[str] | None = None                # options that every start got, None = none started
         for field, variants in columns.items():
             for variant in variants:
                 if not candidates.isdisjoint(variant.names):
@@ -199,6 +204,45 @@ class _Witness:
             if value != mine:
                 self._drop(names)
 
+    @property
+    def has(self) -> Callable[[RuleSet, str, str], bool]:
+        """Method ``has`` of the watched rules, which records the question."""
+
+        def has(rules: RuleSet, field: str, member: str) -> bool:
+            if field in self.unread:
+                self.members.setdefault(field, set()).add(member)
+                self._compare(field)
+            return member in vars(rules)[field]
+
+        return has
+
+    @property
+    def options(self) -> Callable[[RuleSet, Mapping[str, Any]], dict[str, Any]]:
+        """Method ``options`` of the watched rules, which records the question."""
+
+        def options(rules: RuleSet, given: Mapping[str, Any]) -> dict[str, Any]:
+            if DEFAULTS in self.unread:
+                names = frozenset(given)
+                self.given = names if self.given is None else self.given & names
+                self._compare(DEFAULTS)
+            return {**vars(rules)[DEFAULTS], **given}
+
+        return options
+
+    def _compare(self, field: str) -> None:
+        """Drop the rule sets that answer otherwise what was asked of a field that was not read as a whole."""
+        for value, names in self.numbers.get(field, ()):
+            if not self._is_alike(field, value):
+                self._drop(names)
+
+    def _is_alike(self, field: str, value: Any) -> bool:
+        """True if a value gives the same answers to what was asked of a field that was not read as a whole."""
+        mine: Any = self.fields[field]
+        if field == DEFAULTS and self.given is not None:
+            names = {*mine, *value} - self.given
+            return all(mine.get(name) == value.get(name) for name in names)
+        return all((member in value) == (member in mine) for member in self.members.get(field, ()))
+
     def covers(self, fields: Mapping[str, Any]) -> bool:
         """True if the run under a rule set with these fields repeats this one."""
         for field, value in fields.items():
@@ -209,8 +253,10 @@ class _Witness:
 
     def _agrees(self, field: str, value: Any, mine: Any) -> bool:
         """True if another value of a field changes nothing in this run."""
-        if field in self.unread or self.is_irrelevant(field):
+        if self.is_irrelevant(field):
             return True
+        if field in self.unread:
+            return self._is_alike(field, value)
         if is_rule(value) and is_rule(mine):
             return field in self.alike and (field not in self.asked or value in self.alike[field])
         return bool(value == mine)

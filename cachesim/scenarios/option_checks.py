@@ -9,16 +9,14 @@ from cachesim.base.errors import ECHOED, BadInput, counted, nearest, quoted
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profile, rules_of
-from cachesim.engines.shared.known_models import MODELS, KnownModel, find, is_unverified, known_names, plain
-from cachesim.engines.shared.model_sizes import (
-    known_sizes,
+from cachesim.engines.shared.known_models import (
+    MODELS,
+    KnownModel,
+    find,
+    is_unverified,
+    known_names,
     model_file,
-    names_context,
-    real_model,
-    short_notation,
-    size_check,
-    sized_name,
-    sizes_in,
+    plain,
 )
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.layer_kinds import KINDS
@@ -235,6 +233,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     if real is None:
         check_model(text, engine)
         return AcceptedModel(text)
+    from cachesim.engines.shared.model_sizes import names_context, sized_name
+
     if real.layers in manual.models:
         return AcceptedModel(real.layers, f"{name} is {real.layers}: {real.real}")
     if text in manual.models:
@@ -266,6 +266,8 @@ def layers_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) -
 
 def _real_layers(word: str, model: str) -> str:
     """Return the note on a small model in place of the real one that ``word`` names: the real layers and sizes."""
+    from cachesim.engines.shared.model_sizes import known_sizes, real_model, size_check, sizes_in
+
     real = real_model(word)
     sizes = sizes_in(real)
     kinds = {"attention": real.full, "windows": real.windows, "states": real.states}
@@ -281,6 +283,8 @@ def _with_sizes(small: AcceptedModel, word: str, manual: Manual) -> AcceptedMode
     """Return a small model with the context and the sizes of the real one that ``word`` names, so that limits in tokens
     and in bytes apply as on its server. Sizes of layers with compressed rows or histories of n-grams cannot be
     declared."""
+    from cachesim.engines.shared.model_sizes import real_model, sizes_in
+
     real = real_model(word)
     if manual.context is not None and real.context:
         small = small._replace(options={manual.context.trained: real.context})
@@ -291,6 +295,8 @@ def _with_sizes(small: AcceptedModel, word: str, manual: Manual) -> AcceptedMode
 
 def _model_of_file(file: str, engine: str) -> AcceptedModel:
     """Return the model of a config.json or GGUF. Raise BadInput."""
+    from cachesim.engines.shared.model_sizes import real_model, short_notation
+
     manual, real = manual_of(engine), real_model(file)
     if manual.window_pools is not None and plain(real.arch) not in manual.window_pools:
         real = real._replace(layers=tuple(one._replace(kind="A") if one.kind == "W" else one for one in real.layers))

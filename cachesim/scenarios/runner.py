@@ -87,18 +87,19 @@ class AnswerCollector(SilentObserver):
 
 def play(
     scenario: Scenario, profile: str, mode: str, watcher: SilentObserver | None = None, table: RuleSet | None = None,
-    place: str | None = None, before: Log | None = None,
+    place: str | None = None, before: Log | None = None, keeps_decisions: bool = True,
 ) -> Log:
     """Run every step of a scenario and return the whole log. Raise BadInput.
 
     ``table``: rule set to use instead of the profile's; it must belong to the profile's engine. ``mode``: "none",
     "provenance" or "exact". ``place``: parent of the folder for saved slots, None = the system's temporary folder.
-    ``before``: log of an earlier run whose work counts for the limits of this run.
+    ``before``: log of an earlier run whose work counts for the limits of this run. ``keeps_decisions``: see ``Log``.
     """
     saves = any(step.action is not None and step.action.file for step in scenario.steps)   # create a folder on demand
     with TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".") as folder:
         stage = ScenarioStage(
-            scenario, profile, mode, Path(folder), watcher or SilentObserver(), table or profile, before
+            scenario, profile, mode, Path(folder), watcher or SilentObserver(), table or profile, before,
+            keeps_decisions,
         )
         for first, group in groups(scenario.steps):
             try:
@@ -124,14 +125,14 @@ class ScenarioStage:
 
     def __init__(
         self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: SilentObserver, rules: RuleSet | str,
-        before: Log | None = None,
+        before: Log | None = None, keeps_decisions: bool = True,
     ) -> None:
         self.scenario = scenario
         self.rules = rules
         self.mode = mode
         self.folder = folder
         self.watcher = watcher
-        self.log = Log(before)
+        self.log = Log(before, keeps_decisions)
         self.engine, self.options = engine_of(profile), dict(scenario.server)
         self.assumed = assumed_options(scenario)
         self._start()
@@ -165,14 +166,14 @@ class ScenarioStage:
     def work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
         """Run the server until all requests are answered or ``until()`` is true; call again to resume. Raise Crash if
         nothing happens for ``STUCK`` rounds."""
-        quiet, logged = 0, len(self.log.events)
+        quiet, logged = 0, self.log.n_logged
         while self.server.working:
             if until is None:
                 self.server.generate_given()
             elif until():
                 return
             self._iterate(waiting)
-            quiet, logged = quiet + 1 if len(self.log.events) == logged else 0, len(self.log.events)
+            quiet, logged = quiet + 1 if self.log.n_logged == logged else 0, self.log.n_logged
             if quiet > STUCK + sum(len(answer.tokens) for _, answer in waiting.values()):
                 raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
         self._notify(waiting, everything=True)

@@ -34,13 +34,13 @@ def layout(model: str, rules: Rules) -> Layout:
     """Return a model as this engine lays it out. Raise BadInput."""
     from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 
-    kind = replace(model_kind(model), form=rules.form)
+    kind = replace(model_kind(model), form=rules)
     return Layout(kind, kind.spec)
 
 
 def _derived(rules: RuleSet, given: Mapping[str, Option]) -> list[str]:
     """Return what a server without --ctx-size takes from its model."""
-    options = {**rules.defaults, **given}
+    options = rules.options(given)
     if options.get("ctx_size") or options.get("kv_unified_per_slot") or not given.get("n_ctx_train"):
         return []
     return [f"-c {given['n_ctx_train']}: the model's own context; the server takes less if its memory is too small"]
@@ -55,7 +55,7 @@ def cautions(rules: RuleSet, model: str, given: Mapping[str, Option]) -> list[st
     from cachesim.engines.llama_cpp.server_flags import settings
 
     assert isinstance(rules, Rules)
-    opts, kind = options_of(Options, {**rules.defaults, **given}), model_kind(model)
+    opts, kind = options_of(Options, rules.options(given)), model_kind(model)
     kind = replace(kind, types=(opts.cache_type_k, opts.cache_type_v))
     return flag_notes(rules, kind, settings(opts, kind, rules))
 

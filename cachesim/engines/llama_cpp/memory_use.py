@@ -94,7 +94,7 @@ class SizedContext(NamedTuple):
 
     def _index_rows(self) -> list[LayerSize]:
         """Return the index rows of all layers."""
-        return [index_row_in(layer, self.model.arch, self.rules.form) for layer in self.model.indexed]
+        return [index_row_in(layer, self.model.arch, self.rules) for layer in self.model.indexed]
 
     @property
     def shape(self) -> Dsv4Shape | None:
@@ -149,7 +149,7 @@ class SizedContext(NamedTuple):
 
     def _saved_rows(self, layers: Sequence[LayerSize], n: int) -> int:
         streams = self.streams if self.shape is None else self.fixed.n_slots
-        header = AttentionShape(len(layers), 0, self.model.mrope, self.rules.form).size(n, streams)
+        header = AttentionShape(len(layers), 0, self.model.mrope, self.rules).size(n, streams)
         return header + (n and n * self.rows(layers) - 12 * sum(1 for layer in layers if not layer.value))
 
     def kept_cells(self, tokens: int, held: int | None = None) -> int:

@@ -17,18 +17,6 @@ from cachesim.engines.rule import Decision
 from cachesim.model import Model, make_model
 
 
-def newest_traits(rules: Rules, kind: ModelKind) -> dict[str, bool]:
-    """Return the fields of ``BuildTraits`` about index rows and quantized rows."""
-    ends = rules.kv_quant(kind.head, kind.types[0] in QUANTIZED)
-    return {
-        "index_spoilt": rules.kv_index().value,
-        "pools_cut": kind.kind == "hybrid_idx" and rules.pool_read().value,
-        "rows_emptied": kind.kind == "dsv4" and rules.rows_read().value,
-        "index_dies": kind.kind in LATENT and rules.index_shift().value,
-        "shift_ends": ends.value,
-    }
-
-
 def model_as_read(rules: Rules, kind: ModelKind, fixed: Settings, model: Model | None) -> Model | None:
     """Return the model as the server reads its rows: without a choice of blocks if the build reads all of them."""
     if model is None or kind.kind != "msa" or not rules.msa_read(fixed.n_slots, fixed.unified).value:

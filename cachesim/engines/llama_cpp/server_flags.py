@@ -10,7 +10,7 @@ from typing import Sequence
 
 from cachesim.base.errors import BadInput, NotInBuild, counted, quoted
 from cachesim.engines.llama_cpp.flags import NOT_SIMULATED, Options, by_model, drafters_of, needing_model
-from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
+from cachesim.engines.llama_cpp.memory.hybrid_memory import PAD, Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import SIMULATED_SINCE
 from cachesim.engines.llama_cpp.profiles import Rules
@@ -75,7 +75,7 @@ def _check_drafters(kinds: Sequence[str], rules: Rules) -> None:
     """Raise NotInBuild for drafters that are not simulated, or that this version does not have."""
     for kind in kinds:
         _check_drafter(kind, rules)
-    if len(kinds) > 1 and not {"ngram-simple", "draft-simple"} <= {*rules.spec_types}:
+    if len(kinds) > 1 and not all(rules.has("spec_types", kind) for kind in ("ngram-simple", "draft-simple")):
         raise NotInBuild(f"several spec_type are not in {rules.name} ({rules.build})", hint="from b9109 (#22838) on")
     if len(models := [kind for kind in kinds if by_model(kind)]) > 1:
         raise NotInBuild(f"spec_type {quoted(','.join(models))} is not simulated: both would use one draft context")
@@ -86,7 +86,7 @@ def _check_drafter(kind: str, rules: Rules) -> None:
     if (why := NOT_SIMULATED.get(kind)) is not None:
         raise NotInBuild(f"spec_type {quoted(kind)} is not simulated: {why}",
                          hint=f"simulated: {', '.join(rules.spec_types)}")  # fmt: skip
-    if kind not in rules.spec_types:
+    if not rules.has("spec_types", kind):
         text = f"spec_type {quoted(kind)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
 
@@ -108,7 +108,7 @@ ONE_TYPE = ("dsa", "dsa_iswa", "dsv4")
 def _check_model(opts: Options, kind: ModelKind, rules: Rules) -> None:
     """Raise NotInBuild if this version cannot load the model, BadInput if the server does not start with these types of
     its K and V rows."""
-    if kind.kind not in rules.memories:
+    if not rules.has("memories", kind.kind):
         first = SIMULATED_SINCE.get(kind.kind, "")
         cannot = f"is simulated from {first} on, not for" if first else "cannot be loaded by"
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
@@ -125,7 +125,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     drafters = drafters_of(opts.spec_type)
     _check_drafters(drafters, rules)
     _check_model(opts, kind, rules)
-    if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
+    adapters = read_adapters(opts.lora_scaled)
+    if adapters and len(adapters) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
     auto = rules.slots_open(opts.parallel, opts.kv_unified, bool(opts.model_draft)).value
     n_slots = rules.auto_slots if auto else opts.parallel
@@ -144,11 +145,11 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         n_ubatch=n_ubatch,
         swa_full=swa_full,
         n_rs_seq=planes.value,
-        window_pad=rules.window_pad,
+        window_pad=rules.window_pad if kind.swa else PAD,
     )
     drafts = bool(drafters) and rules.spec_on(bool(kind.recr)).value
-    projector = opts.mmproj if rules.most_images else ""
-    shiftable = can_shift(kind, sizes, rules.kv_mrope().value)
+    projector = opts.mmproj if opts.mmproj and rules.most_images else ""
+    shiftable = can_shift(kind, sizes, kind.mrope and rules.kv_mrope().value == "fixed")
     movable: bool = rules.media.moves(shiftable, bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,

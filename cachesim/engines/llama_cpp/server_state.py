@@ -14,14 +14,15 @@ from cachesim import events as ev
 from cachesim.base.tokens import POS_INF, TokenList, Tokens
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp import events as llama_ev
+from cachesim.engines.llama_cpp.asked_traits import AskedTraits
 from cachesim.engines.llama_cpp.flags import Options, drafters_of, needing_model
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.create_memory import create_memory
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
-from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
-from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions, newest_traits
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.adapters import Scales
@@ -59,8 +60,8 @@ class Core(SlotCore):
         self.sampler, self.points = CountingSampler(sampler, log), ConversationPoints(points_of(self), log)
         self.settings = settings(opts, kind, rules)
         self.model = model = model_as_read(rules, kind, self.settings, model)
-        traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
-                  rules.kv_shift(), rules.kv_shared()]  # fmt: skip
+        traits = AskedTraits(rules, kind, self._plane, self._saved_plane)
+        recorded = traits.ask() if log.keeps_decisions else ()
         self._memory = memory = create_memory(
             kind,
             self.settings.sizes,
@@ -68,12 +69,7 @@ class Core(SlotCore):
             keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
             refuses=self._refuses,
             emit=log.emit,
-            traits=BuildTraits(*(trait.value for trait in traits))._replace(
-                split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
-                turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
-                tail_stays=rules.rs_tail().value, no_cells_line=rules.no_cells_line,
-                mrope=rules.kv_mrope().value, **newest_traits(rules, kind),
-            ),
+            traits=traits,
         )
         self.context = self._context(memory, model)
         self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
@@ -82,7 +78,8 @@ class Core(SlotCore):
         self.dft = self._draft_context(self.settings.draft)
         self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None, self._refusal_ends)
         has_cache = self.settings.has_cache
-        self._record_startup(traits)
+        if log.keeps_decisions:
+            self._record_startup(recorded)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
@@ -227,16 +224,14 @@ class Core(SlotCore):
 
     def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
-        lines, unchecked = self.rules.bad_batch_lines, self.rules.batch_check()
         return Context(
             memory,
             model,
             n_batch=n_batch,
             n_ubatch=n_ubatch,
             emit=self.log.emit,
-            bad_batch_lines=lines,
+            bad_batch_lines=self.rules.bad_batch_lines,
             name=name,
-            unchecked=unchecked.value,
         )
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: RollbackPlanes) -> bool:

@@ -39,7 +39,7 @@ PARTS = {FULL: "FULL", SWA: "SWA", MAMBA: "MAMBA"}
 def test_program(case: ClassCase) -> str:
     """Return the text of the program for a case. Raise BadInput for a case that it cannot express."""
     rules = PROFILES[case.profile]
-    given = options(with_defaults(rules, {**rules.defaults, **case.options}))
+    given = options(with_defaults(rules, rules.options(case.options)))
     context = get_runtime_context(rules, layers_of(case.model, rules).spec, given, Log())
     if used := [name for name in UNSET if getattr(context.server_args, name)]:
         raise BadInput(f"no test on SGLang's classes is written for {', '.join(used)}")

@@ -34,7 +34,7 @@ def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
     from cachesim.engines.sglang.start_options import derived_defaults, with_defaults
 
     assert isinstance(rules, Rules)
-    opts = options(with_defaults(rules, {**rules.defaults, **given}))
+    opts = options(with_defaults(rules, rules.options(given)))
     pool = [] if "max_total_tokens" in given else derived_pool(rules, opts)
     return [*derived_sizes(rules, opts), *pool, *derived_defaults(rules, given)]
 

@@ -100,7 +100,7 @@ def serve_of(package: str, options: Callable[[Mapping[str, Any]], Any],
         found = layout(model, rules)
         tiny = None if mode == "none" else make_model(found.spec, exact=mode == "exact")
         server = import_module(f"{package}.server").Server
-        given = resolve(rules, found.spec, {**rules.defaults, **flags})
+        given = resolve(rules, found.spec, rules.options(flags))
         return server(rules, found.kind, options(given), tiny, log)
 
     return serve

@@ -9,9 +9,12 @@ of ml-explore/mlx-lm and ggml-org/llama.cpp.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.base.untrusted_files import FILE, kind
 from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import parse
 
@@ -277,3 +280,11 @@ def _table_name(text: str) -> str:
         if name in _BY_NAME and ends and MODELS[_BY_NAME[name]].has_size(rest):
             return name
     return ""
+
+
+def model_file(word: str) -> str:
+    """Return the path of the config.json or GGUF that a text names, also by its folder; "" for any other text."""
+    if word.endswith((".json", ".gguf")):
+        return word
+    config = Path(word) / "config.json"
+    return str(config) if os.sep in word and kind(config) == FILE else ""

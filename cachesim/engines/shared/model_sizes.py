@@ -5,7 +5,6 @@ Source: the configurations named below.
 
 from __future__ import annotations
 
-import os
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Mapping
 
 from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.base.limits import LAYERS
-from cachesim.base.untrusted_files import FILE, file_stamp, kind
-from cachesim.engines.shared.known_models import MODELS, SIZE_PART, name_parts, plain
+from cachesim.base.untrusted_files import file_stamp
+from cachesim.engines.shared.known_models import MODELS, SIZE_PART, model_file, name_parts, plain
 from cachesim.engines.shared.model_layers import RealModel, layers_in
 from cachesim.engines.shared.newest_sizes import published_models
 from cachesim.engines.shared.size_formulas import (
@@ -279,14 +278,6 @@ def older_model(word: str, engine: str) -> RealModel:
     return model
 
 
-def model_file(word: str) -> str:
-    """Return the path of the config.json or GGUF that a text names, also by its folder; "" for any other text."""
-    if word.endswith((".json", ".gguf")):
-        return word
-    config = Path(word) / "config.json"
-    return str(config) if os.sep in word and kind(config) == FILE else ""
-
-
 def _layers_of(file: str) -> RealModel:
     """Return the layers in a file, which is read once as long as it stays the same. Raise BadInput."""
     return _read_once(file, file_stamp(file))
@@ -325,5 +316,5 @@ def short_notation(model: RealModel) -> str:
     return notation
 
 
-__all__ = ["ModelSizes", "known_sizes", "model_file", "older_model", "real_model", "short_notation", "sized_name",
+__all__ = ["ModelSizes", "known_sizes", "older_model", "real_model", "short_notation", "sized_name",
            "sizes_in", "sizes_of"]

@@ -92,6 +92,15 @@ class RuleSet(Version, ABC):
         """Rules by field, including those of inner tables."""
         return {field: fn for field, fn in self._fields.items() if callable(fn) and hasattr(fn, "about")}
 
+    def has(self, field: str, member: str) -> bool:
+        """True if the value of a field contains a member. A run that asks so depends on none of the other members."""
+        return member in getattr(self, field)
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a server: those given, and this version's own defaults for the others. A run that asks
+        so depends on none of the defaults of the options given."""
+        return {**self.defaults, **given}
+
     def changes(self, newer: Self, log: bool = False) -> list[Change]:
         """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those
         that only affect the log."""

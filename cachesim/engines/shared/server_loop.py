@@ -56,8 +56,11 @@ class AnySlot(Protocol):
 
 
 def log_decision(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
-    """Log a decision and return its value."""
-    log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because, decision.case))
+    """Log a decision, if the log keeps decisions, and return its value."""
+    if log.keeps_decisions:
+        log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because, decision.case))
+    else:
+        log.n_not_kept += 1
     return decision.value
 
 

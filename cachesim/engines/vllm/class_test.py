@@ -137,7 +137,7 @@ def test_program(case: ClassCase) -> str:
     """Return the text of the program for a case. Raise BadInput for a case that it cannot express."""
     rules = PROFILES[case.profile]
     spec = layers_of(case.model, rules).spec
-    opts = options(resolved(rules, spec, {**rules.defaults, **case.options}))
+    opts = options(resolved(rules, spec, rules.options(case.options)))
     config = get_kv_cache_config(rules, opts, spec)
     _check(opts, config)
     name = python_name(case.name)

@@ -70,7 +70,7 @@ def _check_start(rules: RuleSet, model: str, given: Mapping[str, Any]) -> None:
     assert isinstance(rules, Rules)
     check_length(rules, given)
     spec = layers_of(model, rules).spec
-    found = _resolved(rules, spec, {**rules.defaults, **given})
+    found = _resolved(rules, spec, rules.options(given))
     opts = options(found)
     most = found["num_gpu_blocks"] if "num_gpu_blocks" in found else most_blocks(rules, opts)
     if most:

@@ -214,7 +214,7 @@ def _config(server: StackServer) -> tuple[Options, KVCacheConfig]:
     """Return options and groups of a server, as it resolves them at its start."""
     assert isinstance(server.rules, Rules)
     spec = layers_of(server.model, server.rules).spec
-    opts = options(resolved(server.rules, spec, {**server.rules.defaults, **server.options}))
+    opts = options(resolved(server.rules, spec, server.rules.options(server.options)))
     return opts, get_kv_cache_config(server.rules, opts, spec)
 
 

@@ -122,6 +122,25 @@ def test_a_number_matters_if_it_was_read():
     assert runs.result(other) - runs.result(BASE) == 1 and ran == [other.name, BASE.name]
 
 
+def test_a_member_matters_if_it_was_asked_for():
+    other = named("members", memories=(*BASE.memories, "new"))
+    for member, found, ran_by in (("A", True, [BASE.name]), ("new", False, [BASE.name, other.name])):
+        runs, ran = runs_of(lambda rules, member=member: rules.has("memories", member), other)
+        assert (runs.result(BASE), runs.result(other), ran) == (found, True, ran_by)
+
+
+@pytest.mark.parametrize(("starts", "is_shared"), [
+    ([{"ctx_size": 5}], True), ([{"ctx_size": 5, "parallel": 1}, {"ctx_size": 6}], True), ([{"parallel": 1}], False),
+    ([{"ctx_size": 5}, {"parallel": 1}], False),
+])  # fmt: skip
+def test_a_default_matters_if_a_start_was_not_given_the_option(starts, is_shared):
+    other = named("defaults", defaults={**BASE.defaults, "ctx_size": 7})
+    runs, ran = runs_of(lambda rules: [rules.options(given) for given in starts], other)
+    runs.result(BASE)
+    assert runs.result(other) == [{**other.defaults, **given} for given in starts]
+    assert ran == [BASE.name, *([] if is_shared else [other.name])]
+
+
 def test_a_copy_of_the_rules_is_watched_too():
     other = named("copy", min_step=BASE.min_step + 1)
     runs, _ = runs_of(lambda rules: rules.changed({"ctx_pad": 5}).min_step, other)

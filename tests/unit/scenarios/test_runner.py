@@ -13,7 +13,7 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash, OverLimit
 from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.engines.registry import engine_of
-from cachesim.events import Decoded
+from cachesim.events import Decided, Decoded
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import AnswerCollector, Observers, SilentObserver, play
@@ -345,3 +345,13 @@ def test_the_work_of_an_earlier_run_counts():
     first = play(scenario("S20"), HEAD, "none")
     second = play(scenario("S20"), HEAD, "none", before=first)
     assert second.spent == 2 * first.spent > 0 and len(second.events) == len(first.events)
+
+
+@pytest.mark.parametrize("profile", [HEAD, "ik_llama@2491", "mlx_lm@0.32.2", "vllm@0.33.0", "sglang@0.5.23"])
+def test_a_run_that_keeps_no_decisions_logs_everything_else(profile):
+    scenario = from_line("S9.A40/S.B9/S.A.C5", model="A", profiles=(profile,))
+    kept, left_out = (play(scenario, profile, "none", keeps_decisions=keeps).events for keeps in (True, False))
+    assert any(isinstance(event, Decided) for event in kept)
+    assert [event for event in kept if not isinstance(event, Decided)] == [
+        event for event in left_out if not isinstance(event, Decided)]  # fmt: skip
+    assert len(left_out) < len(kept)

@@ -61,7 +61,8 @@ class AttentionCache:
         self.shape = shape
         self.emit = emit
         self.model = model
-        self.streams = [Cells(size, n_seq, traits.pos_set, traits.shared_stays) for _ in range(self.n_stream)]
+        stays = not n_swa or traits.shared_stays        # without windows every sequence sees its cells
+        self.streams = [Cells(size, n_seq, traits.pos_set, stays) for _ in range(self.n_stream)]
         self.spoils = False                             # a K-shift spoils the keys
         self.ends_shift = False                         # a K-shift of these rows ends the process
         self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows
@@ -148,14 +149,14 @@ class AttentionCache:
 
     def apply_shift(self) -> bool:
         """K-shift: rotate the K rows of moved cells to their new positions. Return True if a shift was pending."""
-        if self.traits.turn_first and any(table.has_shift for table in self.streams[1:]):
+        if any(table.has_shift for table in self.streams[1:]) and self.traits.turn_first:
             return self._turn_first()
         moved = False
         for number, table in enumerate(self.streams):
             if not table.has_shift:
                 continue
             moved = True
-            if self.traits.shift_ends and self.layers:
+            if self.layers and self.traits.shift_ends:
                 raise ProcessAborted("Segmentation fault: K-shift of quantized rows", "shift-of-quantized-rows")
             if self.ends_shift:
                 raise ProcessAborted("K-shift of index rows failed", "shift-of-index-rows")

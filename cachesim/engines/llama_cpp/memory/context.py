@@ -106,13 +106,11 @@ def no_slot_line(n: int) -> str:
 
 class Context:
     """Memory, the model that fills it, and llama_decode. ``model`` None = positions only. ``bad_batch_lines``: the
-    build's log lines for a batch that does not continue the contents of the memory. ``name``: "target" or "draft";
-    ``unchecked``: it accepts such a batch."""
+    build's log lines for a batch that does not continue the contents of the memory. ``name``: "target" or "draft"."""
 
     def __init__(
         self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit,
         bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,), name: str = "target",
-        unchecked: bool = False,
     ) -> None:
         self.memory = memory
         self.model = model
@@ -121,7 +119,6 @@ class Context:
         self.n_batch = n_batch
         self.n_ubatch = n_ubatch
         self.name = name
-        self.unchecked = unchecked
         self.position: Position = as_index
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, HiddenOutput]] = []
@@ -156,8 +153,11 @@ class Context:
     def accepts(self, batch: DecodeBatch) -> bool:
         """True if a batch continues the contents of the memory, or the build does not check that. A refusal is
         logged."""
-        if self.unchecked or self._continues(batch):
+        seq = self._inconsistent(batch)
+        if seq is None or self.memory.traits.unchecked:
             return True
+        text = f"the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
+        self.emit(Error(f"init: {text}"))
         for line in self.bad_batch_lines:
             self.emit(Error(line))
         return False
@@ -234,8 +234,9 @@ class Context:
         pieces = sorted(self._pieces, key=lambda piece: piece[0])
         return join_runs([part for _, part in pieces]) if pieces else None
 
-    def _continues(self, batch: DecodeBatch) -> bool:
-        """True if every sequence starts right after its last position in the memory; 2-D positions may leave gaps."""
+    def _inconsistent(self, batch: DecodeBatch) -> int | None:
+        """Return the first sequence that does not start right after its last position in the memory, None if all do;
+        2-D positions may leave gaps."""
         next_pos: dict[int, int] = {}
         for start, stop in runs_of(batch):
             seq = batch.seq[start]
@@ -243,11 +244,9 @@ class Context:
             want = next_pos[seq] if seq in next_pos else self.position(seq, last) + 1 if last >= 0 else 0
             have = self.position(seq, batch.pos[start])
             if want and have != want and not (self.memory.kind.mrope and have > want):
-                text = f"the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
-                self.emit(Error(f"init: {text}"))
-                return False
+                return seq
             next_pos[seq] = self.position(seq, batch.pos[stop - 1]) + 1
-        return True
+        return None
 
     def _compute(
         self, batch: DecodeBatch, placed: PlacedUbatch, store: UbatchStore, before: HiddenOutput | None

@@ -60,10 +60,10 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
     return pad(min(sizes.n_ctx_seq, kind.n_swa * sequences + sizes.n_ubatch), sizes.window_pad)
 
 
-def can_shift(kind: ModelKind, sizes: Sizes, mrope: str) -> bool:
+def can_shift(kind: ModelKind, sizes: Sizes, is_fixed: bool) -> bool:
     """True if the server takes positions for movable: no row stands for several of them, and a window cache is as large
-    as the full-attention cache. ``mrope``: see ``BuildTraits``."""
-    if (kind.mrope and mrope == "fixed") or kind.kind == "dsv4":
+    as the full-attention cache. ``is_fixed``: positions of this model stay in their places."""
+    if is_fixed or kind.kind == "dsv4":
         return False
     return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
 
@@ -91,11 +91,12 @@ class Memory:
             return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, traits)
 
         if kind.kind != "R":
-            self.parts["base"] = attention("base", sizes.n_ctx_seq, kind.n_swa if traits.mask_model else 0, kind.base)
+            n_swa = kind.n_swa if kind.n_swa and traits.mask_model else 0
+            self.parts["base"] = attention("base", sizes.n_ctx_seq, n_swa, kind.base)
         if kind.idx:
             self.parts["idx"] = attention("idx", sizes.n_ctx_seq, 0, tuple(index_of(i) for i in kind.idx))
         if kind.swa:
-            n_swa = kind.n_swa if traits.full_forgets or not sizes.swa_full else 0
+            n_swa = kind.n_swa if not sizes.swa_full or traits.full_forgets else 0
             self.parts["swa"] = attention("swa", window_cells(kind, sizes), n_swa, kind.swa)
         self.recr: RecurrentCache | None = None
         if kind.recr:
@@ -128,7 +129,7 @@ class Memory:
 
     def can_shift(self) -> bool:
         """True if the server takes positions for movable (see the function ``can_shift``)."""
-        return can_shift(self.kind, self.sizes, self.traits.mrope)
+        return can_shift(self.kind, self.sizes, self.kind.mrope and self.traits.mrope == "fixed")
 
     # --- sequence operations ----------------------------------------------------------------------------------
 

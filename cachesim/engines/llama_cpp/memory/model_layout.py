@@ -44,7 +44,7 @@ class ModelKind:
     mrope: bool = False                    # 2-D positions, which cannot be shifted
     own_row: int = -1                      # bytes of a K row plus a V row of a layer, -1 = as in the recorded models
     own_window_row: int = -1               # the same of a layer with a window, -1 = as ``own_row``
-    form: StateForm = STATE_FORM           # state format of the build
+    form: StateForm = field(default=STATE_FORM, repr=False, compare=False)      # state format of the build
     state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
     history_bytes: int = 0                 # bytes of the history of n-gram embeddings, 0 = no layer has them
     head: int = 0                          # numbers of a head, 0 = not known

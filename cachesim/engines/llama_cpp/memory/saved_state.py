@@ -11,7 +11,7 @@ Source: llama.cpp src/llama-kv-cache.cpp state_write, src/llama-memory-recurrent
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Mapping, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,10 +38,28 @@ class StateReadError(Exception):
         return str(self), f"{LOADING} failed to restore kv cache"
 
 
-class StateForm(NamedTuple):
-    """Differences between builds in the state format [bytes]. ``ext_bytes``: added to each cell with a 2-D position.
-    ``data_header``: before the rows of an attention cache. ``pool_keys``: keys in an index row of pooled rows, each of
-    as many bytes; ``pool_tensors``: tensors that hold them."""
+class StateForm(Protocol):
+    """Differences between builds in the state format. A rule set has these numbers."""
+
+    @property
+    def ext_bytes(self) -> int:
+        """Bytes added to each cell with a 2-D position."""
+
+    @property
+    def data_header(self) -> int:
+        """Bytes before the rows of an attention cache."""
+
+    @property
+    def pool_keys(self) -> int:
+        """Keys in an index row of pooled rows, each of as many bytes."""
+
+    @property
+    def pool_tensors(self) -> int:
+        """Tensors that hold the keys of an index row of pooled rows."""
+
+
+class StateNumbers(NamedTuple):
+    """Numbers of a state format; the defaults are those of most builds."""
 
     ext_bytes: int = 8
     data_header: int = 8
@@ -49,7 +67,7 @@ class StateForm(NamedTuple):
     pool_tensors: int = 1
 
 
-STATE_FORM = StateForm()
+STATE_FORM = StateNumbers()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Callable, NamedTuple, Sequence
 
@@ -31,8 +32,9 @@ def split_any(n_rs_seq: int, attention: bool, unified: bool) -> BatchSplit:
 
 # Differences between builds in cells and batches.
 
-class BuildTraits(NamedTuple):
-    """Behaviour of cells that differs between builds."""
+@dataclass(frozen=True)
+class BuildTraits:
+    """Behaviour of cells and batches that differs between builds."""
 
     together: bool = False       # state_read uses adjacent cells; ``head`` is set to the first of them
     purge_stays: bool = False    # undoing a trial restores only its own cells; other cells that it purged stay purged
@@ -49,6 +51,7 @@ class BuildTraits(NamedTuple):
     pools_cut: bool = False      # what a token reads of pooled rows depends on their cells
     rows_emptied: bool = False   # reading a state empties the compressed rows of all sequences
     shift_ends: bool = False     # a K-shift of quantized rows ends the process
+    unchecked: bool = False      # a batch need not continue the contents of the memory
     mrope: str = "fixed"         # 2-D positions: "fixed" in their places, "moves", or "ends" the process if moved
     no_cells_line: str = "failed to find {n} available cells in kv cache"     # a state of ``n`` cells finds no room
     tail_stays: bool = False     # a removed recurrent state leaves its sequence pointing to the emptied cell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.llama_cpp.flags import NGRAM_TYPES
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
-from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER, StateForm
+from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import (
     adapters,
     cell_faults,
@@ -253,13 +253,3 @@ class Rules(RuleSet):
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)        # field -> change that ended its value
     late: frozenset[str] = frozenset()      # kinds of events that another thread logs with a delay
     inferred: tuple[str, ...] = ()          # fields without a recording as evidence
-
-    @property
-    def form(self) -> StateForm:
-        """Format of saved states."""
-        return StateForm(
-            self.ext_bytes,
-            self.data_header,
-            pool_keys=self.pool_keys,
-            pool_tensors=self.pool_tensors,
-        )

@@ -38,7 +38,7 @@ class Talk:
         shape = model_kind(MODELS.get(kind, kind))
         model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")
         table = replace(PROFILES[self.profile], **(rules or {}))
-        shape = replace(shape, form=table.form)
+        shape = replace(shape, form=table)
         self.server = Server(table, shape, options_of(Options, {**SMALL, **flags}), model, self.log)
         self.judge = Judge(self.server.core.context.model)
         self.requests, self.answers, self.replies = {}, [], []

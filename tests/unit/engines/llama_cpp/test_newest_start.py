@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.engines.llama_cpp.asked_traits import AskedTraits
 from cachesim.engines.llama_cpp.engine import ENGINE, cautions, layout
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions, newest_traits
+from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server_flags import settings
 from cachesim.model import make_model
@@ -54,6 +55,10 @@ def test_the_proposed_build_turns_index_keys():
     assert cautions(rules("b11549-proposed"), "deepseek32", {"ctx_size": 1024, "parallel": 1, **REUSE}) == []
 
 
+def traits_of(build, kind):
+    return AskedTraits(rules(build), kind, plane=lambda *of: 0, saved_plane=lambda pending: 0)
+
+
 @pytest.mark.parametrize(("model", "types", "build", "traits"), [
     ("llama", "q8_0", "b11549", "index_spoilt shift_ends"), ("llama", "f16", "b11549", "index_spoilt"),
     ("llama", "q8_0", "b11549-proposed", ""), ("AA", "q4_0", "b11549", "index_spoilt"),
@@ -62,8 +67,9 @@ def test_the_proposed_build_turns_index_keys():
     ("deepseek4", "f16", "b10587", "index_spoilt rows_emptied"), ("deepseek4", "f16", "b10809", "index_spoilt"),
 ])  # fmt: skip
 def test_what_a_build_does_to_index_keys_pools_and_quantized_rows(model, types, build, traits):
-    kind = replace(model_kind(model), types=(types, "f16"))
-    assert {name for name, has in newest_traits(rules(build), kind).items() if has} == {*traits.split()}
+    found = traits_of(build, replace(model_kind(model), types=(types, "f16")))
+    names = ("index_spoilt", "pools_cut", "rows_emptied", "index_dies", "shift_ends")
+    assert {name for name in names if getattr(found, name)} == {*traits.split()}
 
 
 @pytest.mark.parametrize(("model", "types", "ids"), [
@@ -83,7 +89,8 @@ def test_only_quantized_k_rows_are_turned():
     for types, dies in (("f16", "q8_0"), False), (("q8_0", "f16"), True):
         kind = replace(model_kind("llama"), types=types)
         fixed = settings(Options(ctx_size=1024, parallel=1), kind, rules())
-        assert (newest_traits(rules(), kind)["shift_ends"], len(newest_decisions(rules(), kind, fixed))) == (dies, dies)
+        found = traits_of("b11549", kind)
+        assert (found.shift_ends, len(newest_decisions(rules(), kind, fixed))) == (dies, dies)
 
 
 def test_a_model_is_read_as_it_is_unless_slots_share_the_cells_of_chosen_blocks():
@@ -104,7 +111,9 @@ def test_a_model_is_read_as_it_is_unless_slots_share_the_cells_of_chosen_blocks(
 ])  # fmt: skip
 def test_a_state_has_the_format_of_the_build(build, form):
     laid = layout("llama", rules(build))
-    assert tuple(laid.kind.form) == form and laid.spec is laid.kind.spec
+    found = laid.kind.form
+    assert (found.ext_bytes, found.data_header, found.pool_keys, found.pool_tensors) == form
+    assert laid.spec is laid.kind.spec
 
 
 @pytest.mark.parametrize(("given", "stated"), [

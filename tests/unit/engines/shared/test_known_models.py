@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.known_models import MODELS, find, is_unverified, known_names, plain
+from cachesim.engines.shared.known_models import MODELS, find, is_unverified, known_names, model_file, plain
 from cachesim.engines.shared.model_sizes import sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.spec import parse
@@ -182,3 +182,17 @@ def test_the_name_of_a_real_model_sets_the_option_for_its_sizes():
 def test_a_hybrid_whose_sizes_are_not_known_is_named_in_the_note():
     assert "the sizes of its layers are not known" in model_named("jamba", "vllm").note
     assert "not known" not in model_named("qwen3-32b", "vllm").note + model_named("qwen3.5-4b", "vllm").note
+
+
+def test_a_path_of_a_file_or_of_its_folder_names_a_model_file(tmp_path):
+    assert (model_file("some.gguf"), model_file("a/some.json"), model_file("qwen3")) == ("some.gguf", "a/some.json", "")
+    assert model_file(str(tmp_path)) == ""
+    (tmp_path / "config.json").write_text("{}")
+    assert model_file(str(tmp_path)) == str(tmp_path / "config.json")
+
+
+def test_a_folder_in_the_working_directory_is_no_model_without_a_separator(tmp_path, monkeypatch):
+    (tmp_path / "qwen").mkdir()
+    (tmp_path / "qwen" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    assert (model_file("qwen"), model_file("./qwen")) == ("", "qwen/config.json")

@@ -11,7 +11,6 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import (
     known_sizes,
-    model_file,
     older_model,
     real_model,
     sized_name,
@@ -272,20 +271,6 @@ def test_layers_of_different_sizes_are_added_up():
 ])  # fmt: skip
 def test_a_name_may_go_on_after_its_size_and_begin_with_an_organisation(word, name):
     assert sized_name(word) == name
-
-
-def test_a_path_of_a_file_or_of_its_folder_names_a_model_file(tmp_path):
-    assert (model_file("some.gguf"), model_file("a/some.json"), model_file("qwen3")) == ("some.gguf", "a/some.json", "")
-    assert model_file(str(tmp_path)) == ""
-    (tmp_path / "config.json").write_text("{}")
-    assert model_file(str(tmp_path)) == str(tmp_path / "config.json")
-
-
-def test_a_folder_in_the_working_directory_is_no_model_without_a_separator(tmp_path, monkeypatch):
-    (tmp_path / "qwen").mkdir()
-    (tmp_path / "qwen" / "config.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
-    assert (model_file("qwen"), model_file("./qwen")) == ("", "qwen/config.json")
 
 
 def test_qwens_series_with_a_head_that_drafts_has_the_rows_of_its_attention():

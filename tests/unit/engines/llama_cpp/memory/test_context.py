@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK, Context, removal_refused
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.model import HiddenOutput, TokenRun, make_model
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 from tests.unit.model.plain_store import PlainStore
@@ -216,7 +216,7 @@ def test_planes_are_those_of_the_last_micro_batch():
 def test_an_unchecked_context_evaluates_a_batch_that_does_not_continue_it():
     world = World("A")
     world.go(n=5)
-    world.context.unchecked = True
+    world.memory.traits = BuildTraits(unchecked=True)
     assert world.go(pos0=9) == OK and world.logged() == []
     assert held(world.memory.parts["base"]) == [0, 1, 2, 3, 4, 9]
 

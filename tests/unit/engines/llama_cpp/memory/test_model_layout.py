@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import draft_kind, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import CompressedShape, RingShape, dsv4_shape, memory_class
-from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateForm
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateNumbers
 from cachesim.engines.llama_cpp.memory.torn_state import StateEnd, torn_at
 from cachesim.engines.shared.size_formulas import HEAD
 from cachesim.model import parse
@@ -69,13 +69,13 @@ def test_declared_states(name, shape):
 
 
 def test_an_mtp_head_is_an_attention_layer_with_half_the_bytes():
-    target = replace(model_kind("qwen35mtp"), form=StateForm(12, 16))
+    target = replace(model_kind("qwen35mtp"), form=StateNumbers(12, 16))
     head = draft_kind(target, "draft-mtp", "")
     assert (head.name, head.spec, head.mrope, head.own_row, head.form) == (
-        "qwen35mtp+mtp", parse("A"), True, 128, StateForm(12, 16))  # fmt: skip
+        "qwen35mtp+mtp", parse("A"), True, 128, StateNumbers(12, 16))  # fmt: skip
     model = draft_kind(target, "draft-simple", "gemma3")
     assert (model.name, model.kind, model.mrope, model.own_row, model.form) == (
-        "gemma3", "W", False, 128, StateForm(12, 16))  # fmt: skip
+        "gemma3", "W", False, 128, StateNumbers(12, 16))  # fmt: skip
     assert draft_kind(target, "draft-mtp", "", head_bits=0).own_row == target.own_row
     assert draft_kind(target, "none", "gemma3") is None and draft_kind(target, "ngram-mod", "") is None
 
@@ -124,7 +124,7 @@ def test_shapes_of_compressed_rows_and_rings():
 
 @pytest.mark.parametrize(("n", "streams", "size"), [(0, 1, 8), (0, 2, 12), (3, 1, 8 + 3 * 24 + 16 + 2 * (24 + 300))])
 def test_an_attention_part_with_extended_cells(n, streams, size):
-    shape = AttentionShape(2, 100, True, StateForm(12, 16))
+    shape = AttentionShape(2, 100, True, StateNumbers(12, 16))
     assert shape.size(n, streams) == size and shape.rows_size(n) == (16 + 2 * (24 + 300) if n else 0)
 
 

@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.memory.create_memory import CLASSES, create_memo
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST, Widths, dsv4_shape, memory_class, stored_bytes
-from cachesim.engines.llama_cpp.memory.saved_state import StateForm
+from cachesim.engines.llama_cpp.memory.saved_state import StateNumbers
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch, Ubatch
 from cachesim.engines.llama_cpp.memory.ubatch_view import CompressedUbatchStore
 from cachesim.events import SeqRm
@@ -24,7 +24,7 @@ from cachesim.oracle.cold_run import cold
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
 
 MODELS = {"dsa": "I8 I8", "dsa_iswa": "W8 I8", "msa": "A B2", "hybrid_idx": "G P8", "dsv4": "W8 D4.8.3 D8.8"}
-FORM = StateForm(12, 16)
+FORM = StateNumbers(12, 16)
 
 
 class NewestWorld(World):
@@ -74,8 +74,8 @@ def test_older_models_have_none_of_them():
                                              ("dsv4", False)])  # fmt: skip
 def test_positions_can_be_moved_where_every_row_belongs_to_one(name, moves):
     kind = model_kind(MODELS[name])
-    assert can_shift(kind, Sizes(1, True, 1024, 16, False), "fixed") is moves
-    assert can_shift(kind, Sizes(1, True, 1024, 16, True), "fixed") is (moves or name == "dsa_iswa")
+    assert can_shift(kind, Sizes(1, True, 1024, 16, False), is_fixed=False) is moves
+    assert can_shift(kind, Sizes(1, True, 1024, 16, True), is_fixed=False) is (moves or name == "dsa_iswa")
 
 
 @pytest.mark.parametrize("name", ["dsa", "dsa_iswa", "msa", "hybrid_idx"])

@@ -1,0 +1,131 @@
+"""The traits of a build, asked of its rules when its memory first needs them.
+
+Most runs need few of them. A rule that is not asked cannot change a run, so that rule sets that differ in it only share
+a run (``judging.shared_runs``).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Callable
+
+from cachesim.engines.llama_cpp.memory.index_memory import LATENT
+from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
+from cachesim.engines.llama_cpp.memory.newest_layout import QUANTIZED
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits
+from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.rule import Decision
+
+
+class AskedTraits(BuildTraits):
+    """Traits of the build of ``rules`` for a model. ``plane``, ``saved_plane``: see ``BuildTraits``."""
+
+    def __init__(
+        self, rules: Rules, kind: ModelKind, plane: Callable[[int, int, int, int], int],
+        saved_plane: Callable[[int], int],
+    ) -> None:
+        def split(planes: int, attention: bool, unified: bool) -> BatchSplit:
+            """Return how batches are split."""
+            found: BatchSplit = rules.rs_split(planes, attention, unified).value
+            return found
+
+        vars(self).update(
+            rules=rules, kind=kind, split=split, plane=plane, saved_plane=saved_plane, no_cells_line=rules.no_cells_line
+        )
+
+    rules: Rules
+    kind: ModelKind
+
+    @cached_property
+    def together(self) -> bool:
+        return bool(self.rules.kv_read().value)
+
+    @cached_property
+    def purge_stays(self) -> bool:
+        return bool(self.rules.kv_undo().value)
+
+    @cached_property
+    def fail_undoes(self) -> bool:
+        return bool(self.rules.kv_fail().value)
+
+    @cached_property
+    def copy_waits(self) -> bool:
+        return bool(self.rules.kv_copy().value)
+
+    @cached_property
+    def full_forgets(self) -> bool:
+        return bool(self.rules.kv_full().value)
+
+    @cached_property
+    def shift_dies(self) -> bool:
+        return bool(self.rules.kv_shift().value)
+
+    @cached_property
+    def shared_stays(self) -> bool:
+        return bool(self.rules.kv_shared().value)
+
+    @cached_property
+    def turn_first(self) -> bool:
+        return bool(self.rules.kv_turn().value)
+
+    @cached_property
+    def mask_model(self) -> bool:
+        return bool(self.rules.kv_mask().value)
+
+    @cached_property
+    def pos_set(self) -> bool:
+        return bool(self.rules.kv_pos().value)
+
+    @cached_property
+    def tail_stays(self) -> bool:
+        return bool(self.rules.rs_tail().value)
+
+    @cached_property
+    def mrope(self) -> str:
+        return str(self.rules.kv_mrope().value)
+
+    @cached_property
+    def shift_ends(self) -> bool:
+        return bool(self.rules.kv_quant(self.kind.head, self.kind.types[0] in QUANTIZED).value)
+
+    @cached_property
+    def index_spoilt(self) -> bool:
+        return bool(self.rules.kv_index().value)
+
+    @cached_property
+    def pools_cut(self) -> bool:
+        return self.kind.kind == "hybrid_idx" and bool(self.rules.pool_read().value)
+
+    @cached_property
+    def rows_emptied(self) -> bool:
+        return self.kind.kind == "dsv4" and bool(self.rules.rows_read().value)
+
+    @cached_property
+    def index_dies(self) -> bool:
+        return self.kind.kind in LATENT and bool(self.rules.index_shift().value)
+
+    @cached_property
+    def unchecked(self) -> bool:
+        return bool(self.rules.batch_check().value)
+
+    def ask(self) -> list[Decision]:
+        """Ask for every trait now. Return the decisions that a server records when it starts, whatever its model."""
+        rules = self.rules
+        recorded = {
+            "together": rules.kv_read(),
+            "purge_stays": rules.kv_undo(),
+            "fail_undoes": rules.kv_fail(),
+            "copy_waits": rules.kv_copy(),
+            "full_forgets": rules.kv_full(),
+            "shift_dies": rules.kv_shift(),
+            "shared_stays": rules.kv_shared(),
+        }
+        vars(self).update({name: bool(decision.value) for name, decision in recorded.items()})
+        for name in OTHERS:
+            getattr(self, name)
+        return list(recorded.values())
+
+
+OTHERS = ("turn_first", "mask_model", "pos_set", "tail_stays", "mrope", "shift_ends", "index_spoilt", "pools_cut",
+          "rows_emptied", "index_dies", "unchecked")  # fmt: skip
+"""Traits whose decisions are recorded only where they matter."""
