@@ -151,18 +151,18 @@ def test_workers_know_it(rules, tmp_path, method):
     )
     (tmp_path / "begin.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "begin.py", "fuzz", "-p", "my_rules.py", "-j", "2", "--examples", "80", "--model", "A",
+        [sys.executable, "begin.py", "fuzz", "-p", "my_rules.py", "-j", "2", "--examples", "60", "--model", "A",
          "--no-shrink", "--json"],
         capture_output=True, text=True, check=False, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.stderr == "" and done.returncode in (exits.HOLDS, exits.BROKEN)
     data = json.loads(done.stdout)
-    assert (data["profile"], data["examples"]) == ("llama_cpp@mine", 80)
+    assert (data["profile"], data["examples"]) == ("llama_cpp@mine", 60)
     assert [one for one in data["failures"] if one["property"] == "simulator"] == []
 
 
 def test_one_seed_is_one_search(capsys, rules):
-    argv = ("fuzz", "-p", str(rules()), "--examples", "120", "--model", "GA", "--no-shrink")
+    argv = ("fuzz", "-p", str(rules()), "--examples", "60", "--model", "GA", "--no-shrink")
     alone, shared = call_json(capsys, *argv)[1], call_json(capsys, *argv, "-j", "2")[1]
     assert alone == shared and alone["failures"]
 
@@ -173,7 +173,7 @@ def test_one_seed_is_one_search(capsys, rules):
 def written(capsys, rules, tmp_path):
     """Return a scenario that a search under rules from a file wrote to a folder."""
     out = tmp_path / "found"
-    main(["fuzz", "-p", str(rules()), "--examples", "60", "--model", "GA", "--no-shrink", "--out", str(out)])
+    main(["fuzz", "-p", str(rules()), "--examples", "20", "--model", "GA", "--no-shrink", "--out", str(out)])
     capsys.readouterr()
     case, *others = sorted(out.glob("fuzz-*.toml"))
     for other in others:
@@ -405,8 +405,9 @@ def test_a_line_of_a_file_beside_it_is_named(capsys, rules, tmp_path):
 
 def test_workers_import_it_too(capsys, rules):
     rules(HELPER, "helper.py")
-    code, out = call(capsys, "fuzz", "-p", rules(IMPORTS), "--model", "GA", "--examples", "120", "-j", "2", "--json")
-    assert json.loads(out)["examples"] == 120 and code in (exits.HOLDS, exits.BROKEN)
+    argv = ("fuzz", "-p", rules(IMPORTS), "--model", "GA", "--examples", "60", "-j", "2", "--no-shrink", "--json")
+    code, out = call(capsys, *argv)
+    assert json.loads(out)["examples"] == 60 and code in (exits.HOLDS, exits.BROKEN)
 
 
 def test_what_a_file_prints_spoils_no_result(capsys, rules):

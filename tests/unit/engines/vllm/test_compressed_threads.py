@@ -44,11 +44,12 @@ def test_the_blocks_of_a_long_prefix_in_a_server_of_five_groups():
 
 
 @pytest.mark.long
-def test_two_conversations_of_a_million_tokens_lose_each_others_windows(capsys):
-    """MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks#27: full=8000000, swa=45568."""
-    server = "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V4-Flash --max-total-tokens 8000000"
-    line = "P998609>1/P>1/Q887653>1/Q>1/P>1/Q>1"
-    limit = ("--limit", "tokens=20000000", "--set", "swa_tokens=45568")
+def test_two_long_conversations_lose_each_others_windows(capsys):
+    """MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks#27: full=8000000, swa=45568, prompts of 998,609 and 887,653 tokens.
+    Here prompts and windows have a tenth."""
+    server = "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V4-Flash --max-total-tokens 800000"
+    line = "P99861>1/P>1/Q88765>1/Q>1/P>1/Q>1"
+    limit = ("--limit", "tokens=2000000", "--set", "swa_tokens=4608")
     assert main(["run", line, "--server", server, *limit, "--json"]) == exits.HOLDS
     requests = json.loads(capsys.readouterr().out)["runs"][0]["requests"]
-    assert [one["loaded"] for one in requests] == [0, 998400, 0, 887552, 0, 0]
+    assert [one["loaded"] for one in requests] == [0, 99840, 0, 88576, 0, 0]

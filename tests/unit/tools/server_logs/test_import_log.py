@@ -152,35 +152,12 @@ def test_a_text_is_cut_and_continued():
     assert text.prefix(0).parts == () and text.prefix(99) == text
 
 
-# Real logs, read by hand: the reconstructed line, and the numbers of agreeing and differing requests.
-REAL = {
-    "buun-2026-05-hybrid-42": ("A5663/A[:3433].B231>b1", 1, 0),
-    "ik-2026-06-mtp-1931": ("A39936/A[:2528].B1>b1", 0, 0),
-    "ik-2026-07-restore-2088": ("A50381>a744/A[:50377].B1006>b1", 1, 0),
-    "llamacpp-2026-09-minstep-28302": (
-        "A46265[:43727].|A46265[43727:45753].|A46265[45753:46265]/A[:43667].B5199>b1", 1, 0),
-    "llamacpp-22929-corrm-0522": ("A60033>a89/A.a[:87].B2[:1].|B2[1:2]>b1", 1, 0),
-    "llamacpp-b10078-operator-27527": ("A23290/A.B4374/A.B.C398/A.B[:3656].D1>d1", 1, 0),
-    "llamacpp-2023-11-ctxshift-3969": ("A347/A.B934>b354/A[:336].C1888>c1", 2, 0),
-    "llamacpp-2026-02-opencode-19408": ("A32240/A[:16274].B15985>b1", 0, 0),
-    "llamacpp-b4384-cachermi-10958": ("A3520/A.B297>b1", 1, 0),
-    "llamacpp-b8871-every8192-22275": ("A25888[:8192].|A25888[8192:25888]>a1", 1, 0),
-    "llamacpp-fork-granite-prefillckpt-17428": ("A17402[:4096].|A17402[4096:6144].|A17402[6144:17402]>a1", 0, 0),
-    "llamacpp-mtp-dev-am17an-6": ("A3732/A.B1450>b281", 1, 0),
-    "lmstudio-0.4.5-truncate-1563": ("A2124>a1", 1, 0),
-}
-
-
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
-@pytest.mark.part(3)
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.long if line.count("/") != 1 or "60033" in line or "46265" in line else ())
-    for name, (line, _, _) in REAL.items()          # in `make test` two requests and at most 50,000 tokens
-])
-def test_a_real_log_is_reconstructed(name):
-    data, _ = import_log(LOGS / f"{name}.log")
-    assert (data["line"], data["agree"], data["differ"]) == REAL[name]
-    assert data["rejected"] == name.startswith("lmstudio")          # its memory refused a removal that ours allows
+def test_a_real_log_is_reconstructed():
+    """test_real_logs.py has the others, and what is in them."""
+    data, _ = import_log(LOGS / "buun-2026-05-hybrid-42.log")
+    assert (data["line"], data["agree"], data["differ"]) == ("A5663/A[:3433].B231>b1", 1, 0)
+    assert not data["rejected"]
 
 
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")

@@ -19,7 +19,6 @@ from tests.unit.tools.request_bodies.test_media_parts import CHANGES, RICH, with
 
 LOGS = sorted(Path(__file__).parent.glob("*.log"))
 SHORT = Path(__file__).with_name("default_verbosity.log")
-SHARED = sorted((Path(__file__).parents[5] / "shared" / "logs").glob("*.log"))
 
 
 def reused(text):
@@ -30,8 +29,7 @@ def reused(text):
     return [answers.found[number][1].cache_n for number in range(len(scenario.steps))]
 
 
-@pytest.mark.parametrize("log", [*LOGS, *(pytest.param(log, marks=pytest.mark.long) for log in SHARED)],
-                         ids=lambda log: log.name)  # fmt: skip
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 def test_run_accepts_the_scenario_of_a_log(log):
     data, text = import_log(log)
     if text:
