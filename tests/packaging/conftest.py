@@ -22,6 +22,7 @@ LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist",
 )  # fmt: skip
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+BUILDING = {**ENVIRONMENT, "SOURCE_DATE_EPOCH": "1700000000"}      # two builds have the same bits
 HOOK = "import sys, setuptools.build_meta as b; print('made:', getattr(b, sys.argv[1])(sys.argv[2]))"
 
 
@@ -37,7 +38,7 @@ class Built(NamedTuple):
 
 def hook(name, source, out):
     """Return the file that a hook of the build backend creates, and its output."""
-    done = subprocess.run([sys.executable, "-W", "default", "-c", HOOK, name, str(out)], cwd=source, env=ENVIRONMENT,
+    done = subprocess.run([sys.executable, "-W", "default", "-c", HOOK, name, str(out)], cwd=source, env=BUILDING,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return out / done.stdout.rpartition("made: ")[2].strip(), done.stdout + done.stderr

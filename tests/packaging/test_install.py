@@ -29,10 +29,14 @@ pytestmark = pytest.mark.long
 ELSEWHERE = ("docker ", "podman ", *map(install_command, MESSAGES), "pip install --no-cache-dir",
              "pip install -q llm-cachesim==", "python -m pip install --no-index", "pip install @REQUIREMENT@",
              'python -m pip install "$GITHUB_ACTION_PATH', "pip install '.[all]'", 'python -m pip install ".[all]"',
-             "pre-commit install")
+             "pre-commit install", "pip install dist/*.whl", 'python -m pip install "$(ls dist/*.whl)[all]"')
 """Beginnings of commands that another test of this file runs; `make release` runs the installation of a release, the
 workflow of a release that of its pinned packages, `make live` that of a wheel in front of an exported program, and
-test_ci_files.py that of the action. Other commands run `pip install .`, the extra `all`, and `pre-commit install`."""
+test_ci_files.py that of the action. Other commands run the extra `all` and `pre-commit install`."""
+INSTALLED_AS_A_CONTAINER = "pip install ."
+BUILT = ("pip install -e .", "pip install dist/*.tar.gz", 'pip install "git+file:')
+"""Beginnings of commands that build cachesim. What it requires is there already; a wheel brings it, and so does a
+container."""
 RUN = ["run", "--as-expected", "-q", "llama-24143-entry-removed-dense"]
 CONTAINER = ROOT / ".container" / "Containerfile"
 TOKENIZER = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"x": 0}, "unk_token": "x"}}
@@ -53,14 +57,17 @@ def checkout(built, tmp_path_factory):
 
 
 class Environment:
-    """A fresh environment with a copy of our pip, in whose shell commands run. uv keeps its files beside it."""
+    """A fresh environment with a copy of our pip, in whose shell commands run. uv keeps its files beside it.
+    ``is_filled``: it has the libraries of this environment."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, is_filled):
         self.bin = folder / "env" / "bin"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
         [site] = (folder / "env" / "lib").glob("python*/site-packages")
         for part in Path(sysconfig.get_path("purelib")).glob("pip*"):
             shutil.copytree(part, site / part.name)
+        if is_filled:
+            (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")     # without its .pth files
         (self.bin / "pip").write_text(f'#!/bin/sh\nexec {self.bin}/python -m pip "$@"\n')
         (self.bin / "pip").chmod(0o755)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
@@ -73,6 +80,11 @@ class Environment:
         """Return exit code, stdout and stderr of a line."""
         done = subprocess.run(["bash", "-ec", command], cwd=cwd, env=self.variables, capture_output=True, text=True)
         return done.returncode, done.stdout, done.stderr
+
+    def versions(self, cwd):
+        """Return the versions of the installed packages by name."""
+        listed = json.loads(self("pip list --format=json", cwd)[1])
+        return {re.sub(r"[-_.]+", "-", one["name"]).lower(): one["version"] for one in listed}
 
     def has_cachesim(self, cwd):
         """Return what the installed command prints as its version, after a scenario ran as expected."""
@@ -89,11 +101,13 @@ def index(tmp_path_factory):
 
 
 @pytest.fixture
-def environment(index, tmp_path):
-    return Environment(tmp_path)
+def environment(index, tmp_path, request):
+    command = request.node.callspec.params["command"] if hasattr(request.node, "callspec") else ""
+    return Environment(tmp_path, is_filled=command.startswith(BUILT))
 
 
-COMMANDS = {one.removeprefix("python -m ").replace('"', "'"): one for one in printed() if not one.startswith(ELSEWHERE)}
+COMMANDS = {one.removeprefix("python -m ").replace('"', "'"): one for one in printed()
+            if not one.startswith(ELSEWHERE) and one != INSTALLED_AS_A_CONTAINER}  # fmt: skip
 """Commands by their words: one that is printed with and without ``python -m``, or in other quotes, runs once."""
 
 
@@ -105,12 +119,11 @@ def test_an_install_command_works(environment, checkout, tmp_path, command):
     code, out, err = environment(command, checkout)
     assert code == 0, err
     if packages := packages_of_extras(command):
-        for package in packages:
-            name = re.split(r"[\[<>=~!]", package)[0]
-            assert environment(f"pip show -q {name}", tmp_path)[0] == 0
+        named = [re.split(r"[\[<>=~!]", package)[0] for package in packages]
+        assert set(named) <= environment.versions(tmp_path).keys()
     elif pinned := re.search(r"-r (\S+)$", command):
-        named = re.findall(r"(?m)^([\w-]+)==", (checkout / pinned[1]).read_text("utf-8"))
-        assert named and all(environment(f"pip show -q {name}", tmp_path)[0] == 0 for name in named)
+        named = dict(re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", (checkout / pinned[1]).read_text("utf-8")))
+        assert named and named.items() <= environment.versions(tmp_path).items()
     elif "pre-commit" in command:
         assert (checkout / ".git" / "hooks" / "pre-commit").is_file()
     else:
@@ -118,8 +131,9 @@ def test_an_install_command_works(environment, checkout, tmp_path, command):
         assert version == f"cachesim {__version__}"
 
 
-def test_the_command_of_a_message_installs_what_was_missing(environment, checkout, tmp_path):
-    assert environment("pip install -q dist/*.whl", checkout)[0] == 0
+def test_a_wheel_then_what_messages_name_then_all_extras_are_installed(environment, checkout, tmp_path):
+    assert environment("pip install dist/*.whl", checkout)[0] == 0
+    assert environment.has_cachesim(tmp_path) == f"cachesim {__version__}"
     (tmp_path / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     (tmp_path / "template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     shutil.copy(ROOT / "tests/unit/tools/request_bodies/agent.jsonl", tmp_path / "bodies.jsonl")
@@ -134,6 +148,9 @@ def test_the_command_of_a_message_installs_what_was_missing(environment, checkou
             used.close() if extra == "cluster" else None       # here it would be a server that never answers
             code, _, err = environment(asked, tmp_path)
         assert code == 0 or (code == 2 and str(port) in err and "pip install" not in err), err
+    for line in ('python -m pip install "$(ls dist/*.whl)[all]"', "pip check"):
+        code, out, err = environment(line, checkout)
+        assert code == 0, out + err
 
 
 def test_every_message_with_a_command_is_listed():

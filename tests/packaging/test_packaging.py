@@ -25,6 +25,8 @@ COMMANDS = {command.split()[1]: (command, output) for command, output in example
             if command.startswith("cachesim ") and " tests/" not in command}  # fmt: skip
 """An example of each command; tests/docs runs all of them in the tree."""
 TYPED = {line.split()[1]: line for line in typed("llama-24143-entry-removed-dense", ROOT)}
+TYPED["repair"] = "cachesim repair ik_llama@1889-base --model GA --examples 4 --seed 3"
+"""A command of the symptom table each; ``repair`` with a smaller input."""
 
 
 def files(folder):
