@@ -1,6 +1,7 @@
 """Setup of all tests: a single BLAS thread (as on the command line), cached byte code, deterministic Hypothesis draws,
 and collection of only those files that can hold a selected test, by each process only of its share."""
 
+import ctypes
 import gc
 import os
 import re
@@ -49,6 +50,7 @@ SESSION = pytest.StashKey[pytest.Session]()
 SHARED_OUT = pytest.StashKey[bool]()
 GROWTH = 32 << 20                        # bytes by which a test may increase resident memory until garbage is collected
 STATM = Path("/proc/self/statm")
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None     # glibc alone has it
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -139,12 +141,15 @@ def pytest_runtest_teardown(item, nextitem):
 def after_each():
     """Restore the output options and limits, which the command line sets for its whole process. Collect garbage if
     resident memory increased much: a run that refers to itself may hold large arrays in few objects, and the collector
-    counts objects."""
+    counts objects. What is free then goes back to the system: the C library keeps pages between those in use, which
+    were a third of a process."""
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
     if resident() > Memory.after_collection + GROWTH:
         gc.collect()
         gc.freeze()
+        if TRIM is not None:
+            TRIM(0)
         Memory.after_collection = resident()
 
 

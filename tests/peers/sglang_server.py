@@ -41,6 +41,7 @@ def server_settings(opts, parts):
         "env": {"SGLANG_SWA_EVICTION_INTERVAL": opts["swa_eviction_interval"]},
         "memory": source.Settings(radix_eviction_policy=opts["radix_eviction_policy"]),
         "spec": draft_facts(opts),
+        "serving": source.Settings(strip_thinking_cache=opts["strip_thinking_cache"]),
         "schedule": source.Settings(
             page_size=opts["page_size"], schedule_policy=opts["schedule_policy"], prefill_max_requests=None,
             chunked_prefill_size=opts["chunked_prefill_size"]),
@@ -93,7 +94,7 @@ class Worker:
         self.states.update({int(slot): 0 for slot in (() if clear is None else clear)})
         if batch.mamba_cow_src_indices is not None:
             for have, want in zip(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices, strict=True):
-                self.states[int(want)] = self.states[int(have)]
+                self.states[int(want)] = self.states.get(int(have))       # None: no step wrote it
 
     def track(self, batch, k, row, start, stop):
         """Copy the state of a request to the slot that the batch names, if the step reaches a tracked length."""
@@ -192,8 +193,10 @@ class RealServer:
         real, opts, most = self.real, self.opts, self.opts["max_running_requests"]
         rows = object.__new__(real.hybrid_rows if 2 in self.parts else real.rows)
         table = np.zeros((most + 1, 2 * opts["max_total_tokens"]), np.int64).view(memory.Tensor)
-        is_lazy = self.states_of.enable_mamba_extra_buffer_lazy
-        tracked, first = 1 + self.overlap, 1 if is_lazy else 1 + self.overlap
+        tracked = 1 + self.overlap
+        first = 1 if self.states_of.enable_mamba_extra_buffer_lazy else tracked
+        if not self.states_of.enable_mamba_extra_buffer:
+            first = 0
         vars(rows).update(
             size=most, device="cpu", req_to_token=table, free_slots=list(range(1, most + 1)),
             req_generation=np.zeros(most + 1, np.int64), _aux_cache=None, mamba_allocator=self.states,
@@ -272,6 +275,7 @@ class RealServer:
             sampling_params=sampling, vocab_size=1 << 30)  # fmt: skip
         row.time_stats = idle(wait_queue_entry_time=0)
         row.staged_prefetch_plan, row.dllm_config, row.number = None, None, number
+        row.reasoning_tokens = 1                        # its answer contains reasoning
         self.ends[number] = answer, accepted
         self.scheduler.waiting_queue.append(row)
         return row

@@ -80,7 +80,8 @@ class Settings(SimpleNamespace):
         return _Off()
 
 
-SETTINGS = {**dict.fromkeys(("exec", "spec", "memory", "schedule"), _Off()), "parallel": Settings(attn_dcp_size=1)}
+NAMES = ("exec", "memory", "schedule", "serving", "spec")
+SETTINGS = {**dict.fromkeys(NAMES, _Off()), "parallel": Settings(attn_dcp_size=1)}
 """Settings of the server under test."""
 POLICIES = {"lru": "LRU", "lfu": "LFU", "slru": "SLRU", "priority": "Priority", "fifo": "FIFO"}
 
@@ -129,9 +130,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made = _Empty(spec.name)
         made.DynamicGradMode = made.scheduler_stage_method = lambda *args: lambda function: function
         made.rank_consensus = lambda *args, **kwargs: args[0] if args and callable(args[0]) else lambda f: f
-        made.get_disagg = made.get_context = made.get_serving = _Off
+        made.get_disagg = made.get_context = _Off
         made.get_parallel = lambda: SETTINGS["parallel"]
-        for name in ("exec", "spec", "memory", "schedule"):
+        for name in NAMES:
             setattr(made, f"get_{name}", lambda name=name: SETTINGS[name])
         made.max_speculative_num_draft_tokens = lambda: SETTINGS["spec"].speculative_num_draft_tokens
         made.SpeculativeAlgorithm = SimpleNamespace(from_string=lambda name: _Off())

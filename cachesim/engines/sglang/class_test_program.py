@@ -1,4 +1,4 @@
-"""Program that drives the released classes of SGLang (0.5.21 to 0.5.23) on a CPU; ``class_test`` fills it in.
+"""Program that drives the released classes of SGLang (0.5.20 to 0.5.23) on a CPU; ``class_test`` fills it in.
 
 Source: SGLang 0.5.23 python/sglang/srt/managers/scheduler.py Scheduler, mem_cache/unified_radix_cache.py.
 """
@@ -13,12 +13,13 @@ request reads what another text left, if it is answered before the end of its pr
 
     python3 -m pytest @FILE@
 
-SGLANG=FOLDER runs the classes of an unpacked wheel (0.5.21 to 0.5.23), otherwise those of the installed package. Needs
+SGLANG=FOLDER runs the classes of an unpacked wheel (0.5.20 to 0.5.23), otherwise those of the installed package. Needs
 torch (for CPUs suffices), numpy and msgspec. Other modules of the package are replaced by empty ones.
 """
 
 import importlib.abc
 import importlib.machinery
+import inspect
 import os
 import sys
 import types
@@ -172,7 +173,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made.SpeculativeAlgorithm = SimpleNamespace(from_string=lambda name: Off())
         made.split_node_hash_value = lambda *args: (None, None)
         made.get_eviction_strategy = strategy
-        made.CacheOperation, made.Range, made.SWATokenToKVPoolAllocator = Operation, Range, Rows
+        made.CacheOperation, made.Range, made.SWATokenToKVPoolAllocator = Operation, Range, WindowRows
         return made
 
     def exec_module(self, module):
@@ -221,14 +222,21 @@ class Slots:
 
 
 class Rows:
-    """Slots of rows: those of full attention, and for models with windows a window slot for each."""
+    """Slots of rows of full attention."""
 
     device = "cpu"
 
-    def __init__(self, size, window_size, page):
-        self.page_size, self.size, self.size_swa = page, size, window_size
-        self.full_attn_allocator, self.swa_attn_allocator = Slots(size, page), Slots(window_size, page)
-        self.full_to_swa_index_mapping = torch.zeros(size + page, dtype=torch.int64)
+    def __init__(self, size, page):
+        self.page_size, self.size = page, size
+        self.full_attn_allocator = Slots(size, page)
+
+    def fresh_page(self):
+        """Return the first slot of a free page."""
+        return int(self.full_attn_allocator.alloc(self.page_size)[0])
+
+    def next_slot(self, last):
+        """Return the slot after ``last`` in its page."""
+        return last + 1
 
     def alloc_extend(self, prefix_lens, starts, seq_lens, stops, last_loc, n):
         """Return the slots of the positions start .. stop - 1 of each request; None if pages are short."""
@@ -238,13 +246,8 @@ class Rows:
         made = []
         for (start, stop), last in zip(spans, last_loc.tolist()):
             for at in range(start, stop):
-                fresh = not at % page
-                slot = int(self.full_attn_allocator.alloc(page)[0]) if fresh else last + 1
-                if WINDOW:
-                    peer = self.full_to_swa_index_mapping
-                    peer[slot] = self.swa_attn_allocator.alloc(page)[0] if fresh else peer[last] + 1
-                made.append(slot)
-                last = slot
+                last = self.next_slot(last) if at % page else self.fresh_page()
+                made.append(last)
         return torch.tensor(made, dtype=torch.int64)
 
     def alloc(self, n):
@@ -257,19 +260,14 @@ class Rows:
     def get_extend_allocation_demand(self, prefix_lens, seq_lens, *, conservative_num_tokens, shard_size):
         return conservative_num_tokens
 
-    def full_available_size(self):
+    def available_size(self):
         return self.full_attn_allocator.available_size()
 
-    def swa_available_size(self):
-        return self.swa_attn_allocator.available_size()
-
-    def available_size(self):
-        return min(self.full_available_size(), self.swa_available_size()) if WINDOW else self.full_available_size()
+    full_available_size = available_size
 
     def evict_to_free_tokens(self, cache, n):
-        full, window = max(0, n - self.full_available_size()), max(0, n - self.swa_available_size()) if WINDOW else 0
-        if full or window:
-            cache.evict_for_alloc(base_prefix_cache.EvictParams(num_tokens=full, swa_num_tokens=window))
+        if n > self.available_size():
+            cache.evict_for_alloc(base_prefix_cache.EvictParams(num_tokens=n - self.available_size()))
 
     def check_decode_capacity(self, num_tokens, tree_cache, **more):
         self.evict_to_free_tokens(tree_cache, num_tokens)
@@ -278,8 +276,7 @@ class Rows:
     def create_prefill_budget(self, tree, **more):
         from sglang.srt.mem_cache import prefill_budget
 
-        kind = prefill_budget.SWAPrefillBudget if WINDOW else prefill_budget.PrefillBudget
-        return kind(self, tree, **more)
+        return prefill_budget.PrefillBudget(self, tree, **more)
 
     def request_slot_reserve(self, **more):
         return 0
@@ -298,6 +295,51 @@ class Rows:
         for slots, start_pos in segments:
             self.free_full_segment(slots, start_pos)
 
+    def free_segment(self, slots, start_pos=0):
+        self.free_full_segment(slots)
+
+    def free(self, slots, start_pos=0):
+        self.free_segment(slots)
+
+    def free_segments(self, segments):
+        for slots, start_pos in segments:
+            self.free_segment(slots, start_pos)
+
+
+class WindowRows(Rows):
+    """Slots of rows of a model with windows: each slot of full attention has a window slot. Releases before 0.5.21 ask
+    for the kind of the rows, not for their budget."""
+
+    def __init__(self, size, window_size, page):
+        super().__init__(size, page)
+        self.size_swa, self.swa_attn_allocator = window_size, Slots(window_size, page)
+        self.full_to_swa_index_mapping = torch.zeros(size + page, dtype=torch.int64)
+
+    def fresh_page(self):
+        slot = super().fresh_page()
+        self.full_to_swa_index_mapping[slot] = self.swa_attn_allocator.alloc(self.page_size)[0]
+        return slot
+
+    def next_slot(self, last):
+        self.full_to_swa_index_mapping[last + 1] = self.full_to_swa_index_mapping[last] + 1
+        return last + 1
+
+    def swa_available_size(self):
+        return self.swa_attn_allocator.available_size()
+
+    def available_size(self):
+        return min(self.full_available_size(), self.swa_available_size())
+
+    def evict_to_free_tokens(self, cache, n):
+        full, window = max(0, n - self.full_available_size()), max(0, n - self.swa_available_size())
+        if full or window:
+            cache.evict_for_alloc(base_prefix_cache.EvictParams(num_tokens=full, swa_num_tokens=window))
+
+    def create_prefill_budget(self, tree, **more):
+        from sglang.srt.mem_cache import prefill_budget
+
+        return prefill_budget.SWAPrefillBudget(self, tree, **more)
+
     def free_swa_segment(self, slots, start_pos=0):
         held = self.full_to_swa_index_mapping[slots]
         self.swa_attn_allocator.pages += [int(one) // self.page_size for one in held[:: self.page_size] if one]
@@ -308,12 +350,6 @@ class Rows:
     def free_segment(self, slots, start_pos=0):
         self.free_swa_segment(slots)
         self.free_full_segment(slots)
-
-    free = free_segment
-
-    def free_segments(self, segments):
-        for slots, start_pos in segments:
-            self.free_segment(slots, start_pos)
 
     def translate_loc_from_full_to_swa(self, slots):
         return self.full_to_swa_index_mapping[slots]
@@ -395,16 +431,16 @@ class Worker:
     def evaluate(self, row, text, start, stop):
         """Read the rows of a request, and write those of a step."""
         slots = self.server.rows.req_to_token[row.kv.req_pool_idx, :stop].tolist()
-        mapping = self.server.slots.full_to_swa_index_mapping
         for at in range(start):
             self.check(row, at, self.full.get(slots[at]), text, "row")
-        if WINDOW:
-            for at in range(max(0, start - WINDOW + 1), start):
-                self.check(row, at, self.windows.get(int(mapping[slots[at]])), text, "window row")
         for at in range(start, stop):
             self.full[slots[at]] = text[: at + 1]
-            if WINDOW:
-                self.windows[int(mapping[slots[at]])] = text[: at + 1]
+        if WINDOW:
+            windows = self.server.slots.translate_loc_from_full_to_swa(torch.tensor(slots)).tolist()
+            for at in range(max(0, start - WINDOW + 1), start):
+                self.check(row, at, self.windows.get(windows[at]), text, "window row")
+            for at in range(start, stop):
+                self.windows[windows[at]] = text[: at + 1]
 
     def check(self, row, at, held, text, what):
         assert held == text[: at + 1], f"request {row.number} reads a {what} of another text at position {at}"
@@ -523,7 +559,8 @@ class Server:
 
     def __init__(self):
         self.page = OPTIONS["page_size"]
-        self.slots = Rows(OPTIONS["max_total_tokens"], OPTIONS["swa_tokens"], self.page)
+        rows = OPTIONS["max_total_tokens"]
+        self.slots = WindowRows(rows, OPTIONS["swa_tokens"], self.page) if WINDOW else Rows(rows, self.page)
         self.states = Slots(OPTIONS["max_mamba_cache_size"])
         self.worker = Worker(self)
         self.rows, self.requests = self.make_rows(), []
@@ -535,7 +572,8 @@ class Server:
     def make_rows(self):
         most, states = OPTIONS["max_running_requests"], "MAMBA" in PARTS
         rows = object.__new__(memory_pool.HybridReqToTokenPool if states else memory_pool.ReqToTokenPool)
-        tracked, first = 1 + OVERLAP, 1 if LAZY else 1 + OVERLAP
+        tracked = 1 + OVERLAP
+        first = (1 if LAZY else tracked) if BUFFERED else 0
         table = torch.zeros((most + 1, 2 * OPTIONS["max_total_tokens"]), dtype=torch.int32)
         vars(rows).update(
             size=most, device="cpu", req_to_token=table, free_slots=list(range(1, most + 1)),
@@ -575,14 +613,19 @@ class Server:
         """Give the tree host memory."""
         cache, ratio, policy = self.cache, OPTIONS["hicache_ratio"], OPTIONS["hicache_write_policy"]
         assembler, kinds = hybrid_pool_assembler, dict(zip(PARTS, cache.tree_components))
-        sizes = {"FULL": self.slots.size, "SWA": self.slots.size_swa, "MAMBA": self.states.size}
+        sizes = {"FULL": self.slots.size, "MAMBA": self.states.size}
         more = {"FULL": {},
-                "SWA": {"host_evict_fn": lambda n: cache.evict_host(n, kinds["SWA"]),
-                        "device_evict_fn": lambda n: assembler._evict_swa_for_device_alloc(cache, n),
-                        **assembler._swa_allocation_callbacks(self.slots.swa_attn_allocator)},
                 "MAMBA": {"host_evict_fn": lambda n: cache.evict_host(n, kinds["MAMBA"]),
                           "device_evict_fn": lambda n: assembler._evict_mamba_for_device_alloc(cache, n),
                           "device_alloc_fn": self.states.alloc, "device_free_fn": self.states.free}}
+        if WINDOW:
+            sizes["SWA"] = self.slots.size_swa
+            more["SWA"] = {"host_evict_fn": lambda n: cache.evict_host(n, kinds["SWA"]),
+                           "device_evict_fn": lambda n: assembler._evict_swa_for_device_alloc(cache, n),
+                           **assembler._swa_allocation_callbacks(self.slots.swa_attn_allocator)}
+        last = "transfer_layer_id_max"
+        if last not in inspect.signature(assembler.build_pool_entry).parameters:
+            last = "transfer_layer_num"                         # before 0.5.21
         names, pools = {"FULL": "KV", "SWA": "SWA", "MAMBA": "MAMBA"}, {}
         for part in PARTS:
             page = 1 if part == "MAMBA" else self.page
@@ -591,7 +634,7 @@ class Server:
             setattr(cache.components[kinds[part]], attribute, pools[part])
         group = HostPoolGroup([assembler.build_pool_entry(
             name=PoolName[names[part]], host_pool=pools[part], device_pool=None, layer_mapping={},
-            transfer_layer_id_max=1, is_anchor=part == "FULL", **more[part]) for part in PARTS])
+            is_anchor=part == "FULL", **{last: 1}, **more[part]) for part in PARTS])
         controller = object.__new__(Controller)
         vars(controller).update(
             worker=self.worker, mem_pool_host=group, mem_pool_device_allocator=self.slots, write_policy=policy,

@@ -85,10 +85,9 @@ def release_kv_cache(req: Req, tree_cache: UnifiedRadixCache, checkpoint: bool) 
     if not kv.kv_allocated_len:
         release_mamba(req, tree_cache)
         return
-    owned_kv_len = kv.kv_committed_len
+    owned_kv_len = _owned_kv_len(req, tree_cache)
     checkpoint = checkpoint and not tree_cache.context.server_args.disable_radix_cache
     if checkpoint:
-        owned_kv_len = _owned_kv_len(req, tree_cache)
         checkpoint = _can_cache_finished_req(req, tree_cache, owned_kv_len)
     if checkpoint:
         tree_cache.checkpoint_into_tree(req, owned_kv_len, is_finished=True)
@@ -103,7 +102,7 @@ def release_kv_cache(req: Req, tree_cache: UnifiedRadixCache, checkpoint: bool) 
 
 
 def _owned_kv_len(req: Req, tree_cache: UnifiedRadixCache) -> int:
-    """Return the number of tokens that a request leaves in the tree."""
+    """Return the number of tokens up to which a request owns its slots: those that it leaves in the tree."""
     computed = req.kv.kv_committed_len
     prompt = req.num_input_tokens
     stop = prompt + req.num_output_tokens if req.is_answered else computed
@@ -125,8 +124,13 @@ def _can_cache_finished_req(req: Req, tree_cache: UnifiedRadixCache, owned_kv_le
 
 
 def _free_kv_row(req: Req, tree_cache: UnifiedRadixCache, start: int, stop: int) -> None:
-    """Free the slots of positions start .. stop-1; those before its window have no window slots."""
-    live = min(max(start, req.kv.swa_evicted_seqlen), stop)
+    """Free the slots of positions start .. stop-1; those that its window has left have no window slots."""
+    kv = req.kv
+    gone_from = tree_cache.rules.window_gone_from(kv.cache_protected_len)
+    first = min(max(start, gone_from), stop)
+    live = min(max(first, kv.swa_evicted_seqlen), stop)
     pool = tree_cache.req_to_token_pool
-    tree_cache.token_to_kv_pool_allocator.free_full(pool.read(req.rid, start, live))
-    tree_cache.token_to_kv_pool_allocator.free(pool.read(req.rid, live, stop))
+    allocator = tree_cache.token_to_kv_pool_allocator
+    allocator.free_full(pool.read(req.rid, first, live))
+    allocator.free(pool.read(req.rid, start, first))
+    allocator.free(pool.read(req.rid, live, stop))

@@ -470,7 +470,7 @@ class UnifiedRadixCache:
         if self.page_size > 1:
             for end in {kv.cache_protected_len, page_aligned_len}:
                 context.decline(req, end, self.rules.publish_pages)
-        if kv.cache_protected_len > page_aligned_len:
+        if kv.cache_protected_len > page_aligned_len and not (is_finished and self.rules.frees_published()):
             raise ProcessAborted(f"AssertionError: cache_protected_len={kv.cache_protected_len}, {page_aligned_len=}",
                                  "published-more")  # fmt: skip
         result = self._insert_req(req, page_aligned_len, state, is_finished)

@@ -36,7 +36,7 @@ V0_5_22 = replace(
     V0_5_23, name="sglang@0.5.22", build="0.5.22", source="SGLang 0.5.22 (PyPI)", window_frontier=r.unrounded_frontier,
     chunk_frontier=r.unrounded_frontier, retained_window=t.model_window, leaves_each_step=r.leaves_at_decode,
     spent_stops=s.tries_when_spent, held_rows=s.counts_free_rows, state_unlock=r.never_unlocks, rematches=True,
-    rematches_at_end=True,
+    rematches_at_end=True, keeps_stopped=r.keeps_all_stopped,
     hosts_parts=False, inferred=HOST_READ,
 )  # fmt: skip
 
@@ -45,12 +45,13 @@ V0_5_21 = replace(
     rematches_at_end=False, refreshed=frozenset(), give_at_end=r.give_last_at_end, remembers_previous=False,
     ends_retracted_prompts=False,
     skips_finishing=r.runs_finishing, owned_tokens=reported.owned_run, room_for_states=r.states_for_each,
-    forgets_overwritten=r.keeps_overwritten,
+    forgets_overwritten=r.keeps_overwritten, frees_published=r.frees_published,
 )  # fmt: skip
 
 V0_5_20 = replace(
     V0_5_21, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI)",
-    chunk_frontier=r.raised_frontier, queue_policies=frozenset(s.ORDERS) - {"shortest-prefill-first"},
+    window_gone_from=r.gone_from_beginning, chunk_frontier=r.raised_frontier,
+    queue_policies=frozenset(s.ORDERS) - {"shortest-prefill-first"},
     compressed_form=PLAIN, ended={"queue_policies.shortest-prefill-first": "#40024"},
 )  # fmt: skip
 

@@ -78,6 +78,8 @@ class Rules(RuleSet):
     taken_after: Callable[[reported.TrackedState], int] = reported.taken_at_own
     give_at_chunk: Callable[[int, int | None, bool], int] = r.give_at_chunk
     owned_tokens: Callable[[reported.EndingRequest], int] = reported.owned_prompt
+    frees_published: Callable[[], bool] = r.ends_below_published
+    window_gone_from: Callable[[int], int] = r.gone_from_published
     keeps_stopped: Callable[[int, int, bool, tuple[int, ...]], bool] = r.keeps_stopped
     give_at_end: Callable[[int, int | None, int | None, bool], int] = r.give_at_end
     insert_to_branch: Callable[[int, int | None, int], int] = r.insert_to_branch

@@ -7,7 +7,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
-from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import BATCH, CACHE, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
 
 
 class RequestWindow(NamedTuple):
@@ -334,6 +334,34 @@ def keeps_overwritten() -> bool:
     return False
 
 
+@rule("SG-FINISH-LESS.ENDS", Role.MEMORY, source(CACHE, "checkpoint_into_tree", spec="not named"))
+def ends_below_published() -> bool:
+    """Return False: where a finished request leaves fewer tokens in the tree than it has published, with
+    --strip-thinking-cache after a retraction, an assertion fails, and the scheduler ends."""
+    return False
+
+
+@rule("SG-FINISH-LESS.FREES", Role.MEMORY, source(CACHE, "insert_req", "0.5.21", spec="not named"), until="0.5.22")
+def frees_published() -> bool:
+    """Return True: where a finished request leaves fewer tokens in the tree than it has published, the slots of the
+    others become free although the tree has them."""
+    return True
+
+
+@rule("SG-FREE-WINDOW.OWN", Role.MEMORY, source("mem_cache/common.py", "free_kv_row_segments", spec="not named"))
+def gone_from_published(published: int) -> int:
+    """Return the first position whose window slot may be gone when a request frees its row. The slots before it are
+    those of the tree, and are freed with their window slots."""
+    return published
+
+
+@rule("SG-FREE-WINDOW.ROW", Role.MEMORY,
+      source("mem_cache/common.py", "free_kv_row_segments", MIDDLE, spec="not named"), until="0.5.21")
+def gone_from_beginning(published: int) -> int:
+    """Return the first position whose window slot may be gone when a request frees its row: the first of the row."""
+    return 0
+
+
 @rule("SG-DECODE-RESERVE.DOUBLE", Role.MEMORY,
       source("mem_cache/allocation_sizing.py", "get_alloc_reserve_per_decode", spec="section 10"))
 def reserved_ahead(drafted: int) -> int:
@@ -348,6 +376,14 @@ def keeps_stopped(own: int, computed: int, buffered: bool, parts: tuple[int, ...
     """True if a finished request leaves its tokens in the tree. Without extra buffer, a request with states whose
     answer ends inside a draft leaves nothing, because its state is that after the whole draft."""
     return buffered or MAMBA not in parts or own == computed
+
+
+@rule("SG-FINISH-DRAFT.KEEP", Role.PUBLISH,
+      source("mem_cache/common.py", "release_kv_cache", "0.5.22", spec="not named"), until="0.5.23")
+def keeps_all_stopped(own: int, computed: int, buffered: bool, parts: tuple[int, ...]) -> bool:
+    """Return True: every finished request leaves its tokens in the tree. Without extra buffer, one with states whose
+    answer ends inside a draft leaves the state after the whole draft at the end of its answer."""
+    return True
 
 
 @rule("SG-STATE-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req", spec="section 8"))
