@@ -305,9 +305,13 @@ class Manual:
         images = [IMAGES] if IMAGES not in self.takes and is_item(max(request.prompt, default=0)) else []
         invalid = [INVALID] if INVALID not in self.takes and min(request.prompt, default=0) < 0 else []
         more = [name for name in request.extra if name not in {known.name for known in self.fields}]
-        known = COMMON_FIELDS | self.takes | MARKS
-        changed = scenario_names(name for name in _changed_fields(request) if name not in known)
+        changed = scenario_names(_changed_fields(request, self._unread_fields))
         return [*changed, *endless, *images, *invalid, *more]
+
+    @cached_property
+    def _unread_fields(self) -> Mapping[str, Any]:
+        known = COMMON_FIELDS | self.takes | MARKS
+        return {name: default for name, default in DEFAULTS.items() if name not in known}
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:
@@ -317,9 +321,9 @@ class Manual:
 DEFAULTS: Mapping[str, Any] = {row.name: row.default for row in fields(Request) if row.name != "extra"}
 
 
-def _changed_fields(request: Request) -> list[str]:
-    """Return the names of the fields that differ from their defaults."""
-    return [name for name, default in DEFAULTS.items() if getattr(request, name) != default]
+def _changed_fields(request: Request, defaults: Mapping[str, Any] = DEFAULTS) -> list[str]:
+    """Return the names of the fields that differ from their ``defaults``."""
+    return [name for name, default in defaults.items() if getattr(request, name) != default]
 
 
 def plain_name(word: str) -> str:

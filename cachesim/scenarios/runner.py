@@ -174,7 +174,7 @@ class ScenarioStage:
                 return
             self._iterate(waiting)
             quiet, logged = quiet + 1 if self.log.n_logged == logged else 0, self.log.n_logged
-            if quiet > STUCK + sum(len(answer.tokens) for _, answer in waiting.values()):
+            if quiet > STUCK and quiet > STUCK + sum(len(answer.tokens) for _, answer in waiting.values()):
                 raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
         self._notify(waiting, everything=True)
 
