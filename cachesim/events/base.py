@@ -15,6 +15,7 @@ def frozen(kind: type[T]) -> type[T]:
     """Make a class an event: a dataclass with slots. ``Event`` compares, hashes and prints all of them, because
     generated methods would cost 25 ms at each start of a command. Only mypy checks that events are not changed:
     instances of a frozen dataclass take five times as long to create, and a conversation creates hundreds."""
+    kind.__doc__ = kind.__doc__ or kind.__name__        # ``dataclass`` would read the signature for a docstring
     return dataclass(slots=True, eq=False, repr=False)(kind)
 
 

@@ -7,16 +7,18 @@ the other rule sets answers the same questions.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Sequence, TypeGuard, TypeVar
+from dataclasses import fields
+from functools import cache
+from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeGuard, TypeVar
 
 from cachesim.engines.rule_outcomes import DecisionLimiter, is_same_answer
-from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, RuleSet, is_table, table_fields
+from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, RuleSet, is_table
 
 R = TypeVar("R")
 T = TypeVar("T")
 RuleFunction = Callable[..., Any]
-DEFAULTS = "defaults"
-"""Field with the defaults of a version."""
+WITNESS = "_witness"
+"""Attribute of a watched table: its witness, and the prefix of its fields."""
 NEAR = ""
 """Name under which the rules of a near rule set are followed to the end of a run."""
 
@@ -120,40 +122,51 @@ class SharedRuns(Generic[R]):
 
 
 class _WatchedField:
-    """Field of a watched rule set; ``witness`` records the first time that a driver reads it."""
+    """Field of a watched table. The first read gets the value from the witness of the table, and stores it in the
+    instance."""
 
-    def __init__(self, name: str, path: str, witness: _Witness) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.path = path
-        self.witness = witness
 
     def __get__(self, rules: Any, kind: type) -> Any:
-        self.witness.reads(self.path)
-        delattr(kind, self.name)                # further reads get the value at once
-        return vars(rules)[self.name]
-
-    def __set__(self, rules: Any, value: Any) -> None:
-        vars(rules)[self.name] = value          # a copy of the rule set is watched, too
+        witness, prefix = vars(rules)[WITNESS]
+        value = vars(rules)[self.name] = witness.read(prefix + self.name)
+        return value
 
 
-def _watched_fields(table: T, witness: _Witness, prefix: str = "") -> T:
+def _derived(rules: RuleSet, field: str, read: Callable[[Any], T]) -> T:
+    """Method ``derived`` of a watched rule set."""
+    if field in vars(rules):                    # its whole value was read
+        return read(vars(rules)[field])
+    witness, _ = vars(rules)[WITNESS]
+    found: T = witness.derive(field, read)
+    return found
+
+
+@cache
+def _watched_kind(kind: Any) -> Any:
+    """Return the subclass of a table's class whose instances get their values from a witness when they are read."""
+    watched = {one.name: _WatchedField(one.name) for one in fields(kind)}
+    return type(kind.__name__, (kind,), {**watched, "derived": _derived})
+
+
+def _watched_table(table: T, witness: _Witness, prefix: str = "") -> T:
     """Return a copy of a rule set, or of a table in it, of which ``witness`` records what is read."""
-    kind = type(table)
-    fields = table_fields(table)
-    inner = {name: _watched_fields(value, witness, f"{name}.") for name, value in fields.items() if is_table(value)}
-    watched = {name: _WatchedField(name, prefix + name, witness) for name in fields if prefix + name in witness.unread}
-    asked = {} if prefix else {"has": witness.has, "options": witness.options}
-    copy: T = object.__new__(type(kind.__name__, (kind,), {**watched, **asked}))
-    vars(copy).update({**fields, **inner})
+    kind: Any = type(table)
+    copy: T = object.__new__(_watched_kind(kind))
+    vars(copy)[WITNESS] = witness, prefix
+    for name, value in vars(table).items():
+        if is_table(value):
+            vars(copy)[name] = _watched_table(value, witness, f"{name}.")
     return copy
 
 
 class _Witness:
     """What a run under ``rules`` asked and read. ``watched``: the same rules, which record this.
 
-    ``unread``: fields in which rule sets differ and that the run did not read. ``alike``: rules of other rule sets that
-    have answered every question of a field alike. ``followed``: rule sets that share the run so far. The rules of
-    others are not asked any more, except those of ``near``.
+    ``unread``: fields that the run did not read. ``derivations``: what it derived from such fields. ``alike``: rules of
+    other rule sets that have answered every question of a field alike. ``followed``: rule sets that share the run so
+    far. The rules of others are not asked any more, except those of ``near``.
     """
 
     def __init__(
@@ -161,87 +174,52 @@ class _Witness:
     ) -> None:
         self.log = log
         self.fields = rules.fields()
-        self.followed = candidates
+        self.columns = columns
+        self.near = {} if near is None else near.fields()
+        self.followed = candidates if near is None else candidates | {NEAR}
         self.asked: set[str] = set()
         self.alike: dict[str, dict[RuleFunction, frozenset[str]]] = {}
-        self.numbers: dict[str, list[FieldVariant]] = {}        # other values of a field that is not a rule
-        self.members: dict[str, set[str]] = {}                  # members that were asked for, of a field not read
-        self.given: frozenset[str] | None = None                # options that every start got, None = none started
-        for field, variants in columns.items():
-            for variant in variants:
-                if not candidates.isdisjoint(variant.names):
-                    self._follow(field, variant)
-        if near is not None:
-            self.followed.add(NEAR)
-            for field, value in near.fields().items():
-                if value is not self.fields[field]:
-                    self._follow(field, FieldVariant(value, frozenset((NEAR,))))
-        self.unread = {*columns, *self.alike, *self.numbers}
-        spies = {field: self._watched(field, rules.rules_by_field[field]) for field in self.alike}
-        self.watched = _watched_fields(rules.changed(spies), self)
+        self.derivations: dict[str, list[tuple[Callable[[Any], Any], Any]]] = {}
+        self.unread = {*self.fields}
+        self.watched = _watched_table(rules, self)
 
-    def _follow(self, field: str, variant: FieldVariant) -> None:
-        """Begin to compare a value of other rule sets with that of the run."""
-        value = variant.value
+    def _variants(self, field: str) -> Iterator[FieldVariant]:
+        """Yield the other values of a field in the rule sets that share the run so far."""
         mine = self.fields[field]
-        if value is mine or self.is_irrelevant(field):
-            return
-        if is_rule(value) and is_rule(mine):
-            alike = self.alike.setdefault(field, {})
-            alike[value] = alike.get(value, frozenset()) | variant.names
-        else:
-            self.numbers.setdefault(field, []).append(variant)
+        for variant in self.columns.get(field, ()):
+            if variant.value is not mine and not self.followed.isdisjoint(variant.names):
+                yield variant
+        if self.near and self.near[field] is not mine:
+            yield FieldVariant(self.near[field], frozenset((NEAR,)))
 
     def _drop(self, names: frozenset[str]) -> None:
         """End the comparison with rule sets that share nothing with this run; the rules of ``near`` stay."""
         self.followed -= names - {NEAR}
 
-    def reads(self, field: str) -> None:
-        """Record that a driver reads a field for the first time."""
+    def read(self, field: str) -> Any:
+        """Record the first read of a field, and return its value: a rule as one that is compared with others."""
         self.unread.discard(field)
         mine = self.fields[field]
-        for value, names in self.numbers.get(field, ()):
-            if value != mine:
+        if self.is_irrelevant(field):
+            return mine
+        if is_rule(mine):
+            self.alike[field] = {}
+        for value, names in self._variants(field):
+            if is_rule(value) and is_rule(mine):
+                alike = self.alike[field]
+                alike[value] = alike.get(value, frozenset()) | names
+            elif value != mine:
                 self._drop(names)
+        return self._compared(field, mine) if is_rule(mine) else mine
 
-    @property
-    def has(self) -> Callable[[RuleSet, str, str], bool]:
-        """Method ``has`` of the watched rules, which records the question."""
-
-        def has(rules: RuleSet, field: str, member: str) -> bool:
-            if field in self.unread:
-                self.members.setdefault(field, set()).add(member)
-                self._compare(field)
-            return member in vars(rules)[field]
-
-        return has
-
-    @property
-    def options(self) -> Callable[[RuleSet, Mapping[str, Any]], dict[str, Any]]:
-        """Method ``options`` of the watched rules, which records the question."""
-
-        def options(rules: RuleSet, given: Mapping[str, Any]) -> dict[str, Any]:
-            if DEFAULTS in self.unread:
-                names = frozenset(given)
-                self.given = names if self.given is None else self.given & names
-                self._compare(DEFAULTS)
-            return {**vars(rules)[DEFAULTS], **given}
-
-        return options
-
-    def _compare(self, field: str) -> None:
-        """Drop the rule sets that answer otherwise what was asked of a field that was not read as a whole."""
-        for value, names in self.numbers.get(field, ()):
-            if not self._is_alike(field, value):
+    def derive(self, field: str, read: Callable[[Any], T]) -> T:
+        """Record what a run derives from a field, and return it."""
+        found = read(self.fields[field])
+        self.derivations.setdefault(field, []).append((read, found))
+        for value, names in [*self._variants(field)]:
+            if read(value) != found:
                 self._drop(names)
-
-    def _is_alike(self, field: str, value: Any) -> bool:
-        """True if a value gives the same answers to what was asked of a field that was not read as a whole."""
-        mine: Any = self.fields[field]
-        if field == DEFAULTS and self.given is not None:
-            names = {*mine, *value} - self.given
-            return all(mine.get(name) == value.get(name) for name in names)
-        return all((member in value) == (member in mine) for member in self.members.get(field, ()))
+        return found
 
     def covers(self, fields: Mapping[str, Any]) -> bool:
         """True if the run under a rule set with these fields repeats this one."""
@@ -256,9 +234,9 @@ class _Witness:
         if self.is_irrelevant(field):
             return True
         if field in self.unread:
-            return self._is_alike(field, value)
+            return all(read(value) == found for read, found in self.derivations.get(field, ()))
         if is_rule(value) and is_rule(mine):
-            return field in self.alike and (field not in self.asked or value in self.alike[field])
+            return field not in self.asked or value in self.alike[field]
         return bool(value == mine)
 
     def is_irrelevant(self, field: str) -> bool:
@@ -266,14 +244,14 @@ class _Witness:
         described = field in DESCRIPTION_FIELDS and field != "unset"
         return described or (field in LOG_FIELDS and not self.log)
 
-    def _watched(self, field: str, rule: RuleFunction) -> RuleFunction:
+    def _compared(self, field: str, rule: RuleFunction) -> RuleFunction:
         """Return a rule that answers like ``rule`` and removes every rule that answers otherwise, or is not asked any
         more, from ``alike``. A rule without a Decision may change its arguments, so that no other rule counts as
         alike."""
         alike = self.alike[field]
         is_pure = hasattr(rule, "__wrapped__")
 
-        def watched(*args: Any) -> Any:
+        def compared(*args: Any) -> Any:
             self.asked.add(field)
             answer = rule(*args)
             for fn, names in [*alike.items()]:
@@ -285,8 +263,8 @@ class _Witness:
             return answer
 
         # Many rules are wrapped for every run, and ``functools.wraps`` takes longer.
-        vars(watched).update(vars(rule), __wrapped__=rule)
-        return watched
+        vars(compared).update(vars(rule), __wrapped__=rule)
+        return compared
 
     def _answers(self, fn: RuleFunction, args: Any, answer: Any) -> bool:
         """True if another rule gives this answer. A rule that fails on the arguments gives another one."""

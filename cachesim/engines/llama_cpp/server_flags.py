@@ -60,9 +60,14 @@ def can_roll_back(kind: ModelKind) -> bool:
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
     """Return the context of all slots together and of a sequence [tokens]."""
     pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
-    n_ctx = pad(pool or opts.n_ctx_train or TRAINED_ON, rules.ctx_pad)
-    n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
+    n_ctx = _padded(pool or opts.n_ctx_train or TRAINED_ON, rules)
+    n_ctx_seq = n_ctx if unified or n_slots == 1 else _padded(n_ctx // n_slots, rules)
     return n_ctx_seq if unified else n_ctx_seq * n_slots, n_ctx_seq
+
+
+def _padded(n_ctx: int, rules: Rules) -> int:
+    """Return a context rounded up as this version does [tokens]."""
+    return rules.derived("ctx_pad", lambda to: pad(n_ctx, to))
 
 
 def loaded_adapters(opts: Options, rules: Rules) -> tuple[Adapter, ...]:
@@ -94,7 +99,7 @@ def _check_drafter(kind: str, rules: Rules) -> None:
 def _check_batch(n_batch: int, rules: Rules) -> None:
     """Raise BadInput if a starting server evaluates more tokens than fit into a batch, which ends it.
     Source: llama.cpp common/common.cpp common_context_can_seq_rm (#19270); run: b8352 to b11549."""
-    if n_batch < rules.start_batch:
+    if rules.derived("start_batch", lambda least: n_batch < least):
         raise BadInput(f"a server with a batch of {counted(n_batch, 'token')} aborts when it starts under {rules.name}",
                        hint=f"it then evaluates {rules.start_batch} tokens to try seq_rm: batch_size must be at least "
                             f"{rules.start_batch}")  # fmt: skip
@@ -132,7 +137,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)
     n_ctx, n_ctx_seq = _contexts(opts, rules, n_slots, unified)
-    n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
+    n_batch = rules.derived("least_batch", lambda least: max(min(opts.batch_size, n_ctx), least))
     _check_batch(n_batch, rules)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0

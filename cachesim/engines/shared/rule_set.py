@@ -16,6 +16,7 @@ from typing import AbstractSet, Any, Callable, Collection, NamedTuple, Self, Seq
 from cachesim.engines.rule import Source, about
 
 R = TypeVar("R", bound="RuleSet")
+T = TypeVar("T")
 
 
 class Change(NamedTuple):
@@ -92,14 +93,18 @@ class RuleSet(Version, ABC):
         """Rules by field, including those of inner tables."""
         return {field: fn for field, fn in self._fields.items() if callable(fn) and hasattr(fn, "about")}
 
+    def derived(self, field: str, read: Callable[[Any], T]) -> T:
+        """Return what ``read`` derives from the value of a field. A run that asks so depends on nothing else of the
+        value. ``read`` depends on nothing that changes."""
+        return read(getattr(self, field))
+
     def has(self, field: str, member: str) -> bool:
-        """True if the value of a field contains a member. A run that asks so depends on none of the other members."""
-        return member in getattr(self, field)
+        """True if the value of a field contains a member."""
+        return self.derived(field, lambda value: member in value)
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of a server: those given, and this version's own defaults for the others. A run that asks
-        so depends on none of the defaults of the options given."""
-        return {**self.defaults, **given}
+        """Return the options of a server: those given, and this version's own defaults for the others."""
+        return self.derived("defaults", lambda defaults: {**defaults, **given})
 
     def changes(self, newer: Self, log: bool = False) -> list[Change]:
         """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those

@@ -129,6 +129,17 @@ def test_a_member_matters_if_it_was_asked_for():
         assert (runs.result(BASE), runs.result(other), ran) == (found, True, ran_by)
 
 
+@pytest.mark.parametrize(("n", "is_shared"), [(512, True), (256, False)])
+def test_only_what_a_run_derives_from_a_number_matters(n, is_shared):
+    other = named("number", ctx_pad=512)
+    runs, ran = runs_of(lambda rules: rules.derived("ctx_pad", lambda to: -(-n // to) * to), other)
+    assert (runs.result(BASE), runs.result(other)) == (n, 512)
+    assert ran == [BASE.name, *([] if is_shared else [other.name])]
+    assert runs.find(named("mixture", ctx_pad=1024)) is None
+    runs, ran = runs_of(lambda rules: (rules.derived("ctx_pad", bool), rules.ctx_pad), other)
+    assert (runs.result(BASE)[1], runs.result(other)[1]) == (256, 512)
+
+
 @pytest.mark.parametrize(("starts", "is_shared"), [
     ([{"ctx_size": 5}], True), ([{"ctx_size": 5, "parallel": 1}, {"ctx_size": 6}], True), ([{"parallel": 1}], False),
     ([{"ctx_size": 5}, {"parallel": 1}], False),
