@@ -100,6 +100,24 @@ def test_a_request_ends_with_its_answer_or_with_what_it_computed(is_answered, st
     assert asked == [wanted]
 
 
+@pytest.mark.parametrize(("build", "free", "windows"), [
+    ("0.5.23-repaired", 52, 52), ("0.5.23", 56, 56), ("0.5.20", 56, 54)])
+def test_a_retracted_request_that_had_resumed_frees_slots_of_the_tree(build, free, windows):
+    """With --strip-thinking-cache it owns its prompt, eight of the twelve tokens that the tree has. 0.5.20 takes the
+    window slots of its first ten tokens for those that its window gave back."""
+    cache, pools = make_cache("W3 A", rules=PROFILES[f"sglang@{build}"], strip_thinking_cache=True)
+    insert(cache, pools, TEXT[:12])
+    req = make_req(0, TEXT[:8])
+    req.fill_ids.extend(TEXT[8:13])
+    req.num_output_ids = 5
+    start(cache, req)
+    assert req.kv.cache_protected_len == 12
+    req.kv.swa_evicted_seqlen = 10
+    release_kv_cache(req, cache, checkpoint=False)
+    allocator = pools.swa_allocator
+    assert (allocator.full_available_size(), allocator.swa_available_size()) == (free, windows)
+
+
 @pytest.mark.parametrize("build", ["0.5.23", "0.5.20"])
 def test_a_running_request_holds_the_end_of_what_it_published(build):
     """0.5.20 matches the text again."""
