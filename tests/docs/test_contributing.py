@@ -23,18 +23,35 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def typed(tmp_path):
-    """A command in a folder with the files: exit code, stdout and stderr."""
+JSON = [[*words, "--json"] for words in COMMANDS if words[1] == "run"]
+EACH = """
+import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from cachesim.cli.main import main
+ended = []
+for words in json.loads(sys.argv[1]):
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        ended.append([words, main(words[1:])])
+    ended[-1] += out.getvalue(), err.getvalue()
+print(json.dumps(ended))
+"""
+"""Runs commands one after the other, and prints for each its words, exit code, stdout and stderr."""
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory):
+    """Return the exit code, stdout and stderr of each command, typed in a folder with the files. One process runs them:
+    other tests do not see their rules."""
+    folder = tmp_path_factory.mktemp("typed")
     for name, body in FILES.items():
-        (tmp_path / name).write_text(f"# {body}")
-
-    def run(words):
-        done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False,
-                              env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
-
-    return run
+        (folder / name).write_text(f"# {body}")
+    done = subprocess.run([sys.executable, "-c", EACH, json.dumps([*COMMANDS, *JSON])], cwd=folder, capture_output=True,
+                          text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    ended = {tuple(words): (code, out, err) for words, code, out, err in json.loads(done.stdout)}
+    return lambda words: ended[*words]
 
 
 def test_there_are_four_files_and_their_commands():
