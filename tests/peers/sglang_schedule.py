@@ -233,7 +233,8 @@ def overwritten(real):
     server = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": 240, "draft_window": 0,
               "chunked_prefill_size": 64, "mamba_radix_cache_strategy": "extra_buffer", "max_mamba_cache_size": 30,
               "disable_overlap_schedule": False, "enable_hierarchical_cache": False, "schedule_policy": "fcfs",
-              "radix_eviction_policy": "lru", "mamba_max_states_per_path": -1}  # fmt: skip
+              "radix_eviction_policy": "lru", "mamba_max_states_per_path": -1,
+              "strip_thinking_cache": False}  # fmt: skip
     for prompt, answer, drafts, interval, found in ((15, 9, "", 8, [(16, 24)]), (20, 7, "NGRAM", 4, [(24, 28)])):
         more = {"speculative_algorithm": drafts, "speculative_num_steps": 3, "mamba_track_interval": interval,
                 "state_grid": interval}  # fmt: skip
@@ -242,6 +243,21 @@ def overwritten(real):
         while theirs.is_busy:
             theirs.update()
         assert foreign_states(theirs) == found
+
+
+def stopped(real):
+    """Show that 0.5.22 alone leaves a later state where an answer ends inside a draft: after 28 tokens, under 27."""
+    server = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": 240, "draft_window": 0,
+              "mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True,
+              "speculative_algorithm": "NGRAM", "speculative_num_steps": 3, "max_mamba_cache_size": 30,
+              "chunked_prefill_size": 64, "state_grid": 1, "mamba_max_states_per_path": -1,
+              "enable_hierarchical_cache": False, "schedule_policy": "fcfs", "radix_eviction_policy": "lru",
+              "strip_thinking_cache": False}  # fmt: skip
+    theirs = RealServer(real, (0, 2), 0, server, 1)
+    theirs.submit(0, tuple(range(20)), tuple(range(100, 107)), None, 0, 3, 99)
+    while theirs.is_busy:
+        theirs.update()
+    assert foreign_states(theirs) == ([(27, 28)] if source.RELEASE == "0.5.22" else [])
 
 
 def both(theirs, ours, seconds):
@@ -338,6 +354,7 @@ def main():
     if args.release == "0.5.23":
         scenarios(real)
         overwritten(real)
+    stopped(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:
             campaign(real, seed, tried, seconds, args.compressed)

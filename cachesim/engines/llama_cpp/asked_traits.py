@@ -24,17 +24,20 @@ class AskedTraits(BuildTraits):
         self, rules: Rules, kind: ModelKind, plane: Callable[[int, int, int, int], int],
         saved_plane: Callable[[int], int],
     ) -> None:
-        def split(planes: int, attention: bool, unified: bool) -> BatchSplit:
-            """Return how batches are split."""
-            found: BatchSplit = rules.rs_split(planes, attention, unified).value
-            return found
-
-        vars(self).update(
-            rules=rules, kind=kind, split=split, plane=plane, saved_plane=saved_plane, no_cells_line=rules.no_cells_line
-        )
+        # The class is frozen, and its fields stay unset until they are asked for.
+        vars(self).update(rules=rules, kind=kind, plane=plane, saved_plane=saved_plane)
 
     rules: Rules
     kind: ModelKind
+
+    def split(self, planes: int, attention: bool, unified: bool) -> BatchSplit:
+        """Return how batches are split."""
+        found: BatchSplit = self.rules.rs_split(planes, attention, unified).value
+        return found
+
+    @cached_property
+    def no_cells_line(self) -> str:
+        return self.rules.no_cells_line
 
     @cached_property
     def together(self) -> bool:

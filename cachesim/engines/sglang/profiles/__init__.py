@@ -20,7 +20,8 @@ HOST_READ = ("host_slots", "counts_uses", "writes_through", "leave_device", "rec
 """Rules of host memory, which only the newest release has been compared with."""
 REQUEST_READ = ("admission", "next_chunk", "retract_order", "window_frontier", "chunk_frontier", "slides",
                 "owned_tokens", "takes_other_place", "stays_full", "tracking_slots", "give_at_end",
-                "keeps_stopped", "room_for_states", "forgets_overwritten")  # fmt: skip
+                "keeps_stopped", "room_for_states", "forgets_overwritten", "frees_published",
+                "window_gone_from")  # fmt: skip
 """Rules of requests in releases of which only the trees have been compared."""
 
 V0_5_23 = Rules("sglang@0.5.23", "0.5.23", "SGLang 0.5.23 (PyPI)")

@@ -7,12 +7,13 @@ import pytest
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.events import Matched
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.common import (
     checkpoint_kv_cache,
     match_kv_cache,
     release_kv_cache,
 )
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
 from cachesim.events import Decided
@@ -116,6 +117,16 @@ def test_a_retracted_request_that_had_resumed_frees_slots_of_the_tree(build, fre
     release_kv_cache(req, cache, checkpoint=False)
     allocator = pools.swa_allocator
     assert (allocator.full_available_size(), allocator.swa_available_size()) == (free, windows)
+
+
+def test_a_window_slot_that_is_no_part_of_a_node_stays_taken():
+    """A request that freed slots of the tree leaves such nodes; the release loses their window slots."""
+    cache, pools = make_cache("W3 A")
+    insert(cache, pools, TEXT[:8])
+    for node in cache.tree_core.nodes():
+        node.value[SWA] = None
+    cache.evict(EvictParams(8))
+    assert (pools.swa_allocator.full_available_size(), pools.swa_allocator.swa_available_size()) == (64, 56)
 
 
 @pytest.mark.parametrize("build", ["0.5.23", "0.5.20"])
