@@ -113,22 +113,19 @@ class AskedTraits(BuildTraits):
 
     def ask(self) -> list[Decision]:
         """Ask for every trait now. Return the decisions that a server records when it starts, whatever its model."""
-        rules = self.rules
-        recorded = {
-            "together": rules.kv_read(),
-            "purge_stays": rules.kv_undo(),
-            "fail_undoes": rules.kv_fail(),
-            "copy_waits": rules.kv_copy(),
-            "full_forgets": rules.kv_full(),
-            "shift_dies": rules.kv_shift(),
-            "shared_stays": rules.kv_shared(),
-        }
-        vars(self).update({name: bool(decision.value) for name, decision in recorded.items()})
-        for name in OTHERS:
+        for name in TRAITS:
             getattr(self, name)
-        return list(recorded.values())
+        rules = self.rules
+        return [
+            rules.kv_read(),
+            rules.kv_undo(),
+            rules.kv_fail(),
+            rules.kv_copy(),
+            rules.kv_full(),
+            rules.kv_shift(),
+            rules.kv_shared(),
+        ]
 
 
-OTHERS = ("turn_first", "mask_model", "pos_set", "tail_stays", "mrope", "shift_ends", "index_spoilt", "pools_cut",
-          "rows_emptied", "index_dies", "unchecked")  # fmt: skip
-"""Traits whose decisions are recorded only where they matter."""
+TRAITS = [name for name, member in vars(AskedTraits).items() if isinstance(member, cached_property)]
+"""Traits that are asked for."""

@@ -59,6 +59,7 @@ def test_a_stretch_shows_what_its_positions_would(n: int, t: int, window: int) -
     first = 20 if window >= 0 else 0                                 # chunks are counted from position 0
     known, looked = StretchView(n, t), View(np.arange(first, first + n), np.arange(first + n - t, first + n))
     assert [bound.tolist() for bound in known.visible(window)] == [bound.tolist() for bound in looked.visible(window)]
+    assert [*known.ranges(window)] == [*looked.ranges(window)]
     assert known.visible_sum(digest, window).tolist() == looked.visible_sum(digest, window).tolist()
     assert known.tail and looked.tail
 

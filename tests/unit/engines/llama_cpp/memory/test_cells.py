@@ -121,6 +121,22 @@ def test_a_window_may_take_over_the_cells_of_another_sequence():
     cells.check()
 
 
+@pytest.mark.parametrize("n_swa, shared, found", [
+    (1, (), [*range(6, 13), 0]), (8, (), [6, 7, 8]), (1, (9, 10), [6, 7, 8]),
+])  # fmt: skip
+def test_the_oldest_rows_are_replaced_as_far_as_one_search_after_the_other_finds_them(n_swa, shared, found):
+    """Cells 6 to 15 hold these positions. The search begins at cell 0 where head is more than used + 2."""
+    cells = table(s0=16)
+    cells.remove(0, 0, 6)
+    if shared:
+        cells.share(0, 1, *shared)
+    cells.head = 6
+    count = cells.count_replaceable(0, window(n_swa), 16)
+    assert count == sum(cell >= 6 for cell in found)
+    assert [put(cells, 0, [16 + step], window(n_swa))[0] for step in range(count)] == found[:count]
+    assert list(cells.find(1, window(n_swa))) == found[count:] or len(found) == count
+
+
 def test_remove_lowers_head_to_the_first_freed_cell_and_never_raises_it():
     cells = table(s0=8)
     cells.remove(0, 5, POS_INF)
