@@ -25,10 +25,11 @@ class AskedTraits(BuildTraits):
         saved_plane: Callable[[int], int],
     ) -> None:
         # The class is frozen, and its fields stay unset until they are asked for.
-        vars(self).update(rules=rules, kind=kind, plane=plane, saved_plane=saved_plane)
+        vars(self).update(rules=rules, kind=kind, plane=plane, saved_plane=saved_plane, decisions=[])
 
     rules: Rules
     kind: ModelKind
+    decisions: list[Decision]           # those that a server records when it starts, as far as they were asked for
 
     def split(self, planes: int, attention: bool, unified: bool) -> BatchSplit:
         """Return how batches are split."""
@@ -41,31 +42,31 @@ class AskedTraits(BuildTraits):
 
     @cached_property
     def together(self) -> bool:
-        return bool(self.rules.kv_read().value)
+        return self._recorded(self.rules.kv_read())
 
     @cached_property
     def purge_stays(self) -> bool:
-        return bool(self.rules.kv_undo().value)
+        return self._recorded(self.rules.kv_undo())
 
     @cached_property
     def fail_undoes(self) -> bool:
-        return bool(self.rules.kv_fail().value)
+        return self._recorded(self.rules.kv_fail())
 
     @cached_property
     def copy_waits(self) -> bool:
-        return bool(self.rules.kv_copy().value)
+        return self._recorded(self.rules.kv_copy())
 
     @cached_property
     def full_forgets(self) -> bool:
-        return bool(self.rules.kv_full().value)
+        return self._recorded(self.rules.kv_full())
 
     @cached_property
     def shift_dies(self) -> bool:
-        return bool(self.rules.kv_shift().value)
+        return self._recorded(self.rules.kv_shift())
 
     @cached_property
     def shared_stays(self) -> bool:
-        return bool(self.rules.kv_shared().value)
+        return self._recorded(self.rules.kv_shared())
 
     @cached_property
     def turn_first(self) -> bool:
@@ -111,20 +112,15 @@ class AskedTraits(BuildTraits):
     def unchecked(self) -> bool:
         return bool(self.rules.batch_check().value)
 
+    def _recorded(self, decision: Decision) -> bool:
+        self.decisions.append(decision)
+        return bool(decision.value)
+
     def ask(self) -> list[Decision]:
         """Ask for every trait now. Return the decisions that a server records when it starts, whatever its model."""
         for name in TRAITS:
             getattr(self, name)
-        rules = self.rules
-        return [
-            rules.kv_read(),
-            rules.kv_undo(),
-            rules.kv_fail(),
-            rules.kv_copy(),
-            rules.kv_full(),
-            rules.kv_shift(),
-            rules.kv_shared(),
-        ]
+        return self.decisions
 
 
 TRAITS = [name for name, member in vars(AskedTraits).items() if isinstance(member, cached_property)]
