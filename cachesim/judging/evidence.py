@@ -234,8 +234,9 @@ class _Rerun:
 
     def dependences(self, most: int, of: int | None) -> list[OutcomeDependence]:
         """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are
-        tried, those of rules that charges and requests cite first. ``of``: end when the results of this request are
-        known, None = of all."""
+        tried: those of rules that charges and requests cite first, and answers of other rule sets before opposites and
+        neighbouring values, which no server may give. ``of``: end when the results of this request are known, None =
+        of all."""
         charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
         results = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
         cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
@@ -245,7 +246,7 @@ class _Rerun:
             return []
         outcomes = self._ask()
         limit = ENDLESS * outcomes.asked.total()
-        unseen = sorted(outcomes.unseen(self.engine), key=lambda one: one[0].rule not in cited)
+        unseen = sorted(outcomes.unseen(self.engine), key=lambda one: (one[0].rule not in cited, one[1] not in RULES))
         found: dict[tuple[int, str], OutcomeDependence] = {}
         for outcome, other in unseen[:most]:
             open_faults = frozenset(i for i, what in wanted - found.keys() if what == "verdict")

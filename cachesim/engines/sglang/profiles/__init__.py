@@ -82,6 +82,7 @@ V0_5_15 = replace(
     V0_5_16, name="sglang@0.5.15", build="0.5.15", source="SGLang 0.5.15 (PyPI): SWARadixCache, MambaRadixCache",
     recent_span=t.recent_path, eviction_policy=t.policy_of_plain_tree, evict_quota=t.asked_quota,
     evict_stop=t.stops_at_quota, stays_above=t.drops_tombstones_above, capped_leaf=t.uncapped_leaf,
+    frees_windows_with_rows=t.rows_leave_with_windows,
 )  # fmt: skip
 
 V0_5_14 = replace(

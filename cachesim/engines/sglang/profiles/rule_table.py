@@ -64,6 +64,7 @@ class Rules(RuleSet):
     evict_stop: Callable[[], bool] = t.stops_when_enough
     eviction_policy: Callable[[str, tuple[int, ...]], str] = t.named_policy
     evict_first: Callable[[str, UnifiedTreeNode], Any] = t.evict_first
+    frees_windows_with_rows: Callable[[], bool] = t.rows_leave_alone
     drop_leaf: Callable[[int, UnifiedTreeNode], Decision] = t.drop_leaf
     stays_above: Callable[[UnifiedTreeNode, tuple[int, ...]], bool] = t.keeps_above
     drop_inside: Callable[[int, UnifiedTreeNode], Decision] = t.drop_inside

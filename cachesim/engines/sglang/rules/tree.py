@@ -271,6 +271,20 @@ def drops_tombstones_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> boo
     return all(node.value[part] is not None for part in parts)
 
 
+@rule("SG-EVICT-ROWS.ALONE", Role.MEMORY,
+      source("mem_cache/unified_cache/components/full.py", "apply_component_action", spec="not named"))
+def rows_leave_alone() -> bool:
+    """Return False: slots of full attention that leave the tree are freed without their window slots. These are another
+    part of the node, and stay taken where it has lost them."""
+    return False
+
+
+@rule("SG-EVICT-ROWS.WINDOWS", Role.MEMORY, source(OLD_WINDOW, "evict", "0.5.15", spec="not named"), until="0.5.16")
+def rows_leave_with_windows() -> bool:
+    """Return True: slots of full attention that leave the tree are freed with all window slots that they still have."""
+    return True
+
+
 @rule("SG-EVICT-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf", spec="S-EV-3"))
 def drop_leaf(part: int, node: UnifiedTreeNode) -> Decision:
     """Return the number of an evicted leaf. It loses all of its parts, whichever part asked for the eviction."""

@@ -31,8 +31,11 @@ class FullComponent(TreeComponent):
         return self.allocator.full_available_size()
 
     def free_value(self, node: UnifiedTreeNode) -> None:
-        """Free the slots of a node. Their window slots are another part of it."""
-        self.allocator.free_full(node.value[FULL])
+        """Free the slots of a node, with their window slots or without."""
+        if self.rules.frees_windows_with_rows():
+            self.allocator.free(node.value[FULL])
+        else:
+            self.allocator.free_full(node.value[FULL])
 
     def victims(self) -> Iterator[UnifiedTreeNode]:
         """Yield leaves in the order of the eviction policy."""
