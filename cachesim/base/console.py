@@ -204,9 +204,15 @@ def _console_class() -> type[Console]:
 
 
 def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
-    """Yield the items and show a progress bar on stderr if that is a terminal. ``total``: None if unknown."""
-    if OutputOptions.quiet or (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
+    """Yield the items and show a progress bar on stderr if that is a terminal. ``total``: None if unknown. The bar of a
+    single item appears after some seconds."""
+    if OutputOptions.quiet or sys.stderr is None or not sys.stderr.isatty():
         yield from items
+        return
+    if total is not None and total < 2:
+        from cachesim.base.late_bar import awaited
+
+        yield from awaited(items, what)
         return
     from rich.console import Console
     from rich.progress import track

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock, Timer
 from typing import Generator, Iterable, TypeVar
 
-from cachesim.base.console import ProgressBar, progress
+from cachesim.base.console import ProgressBar
 
 T = TypeVar("T")
 
@@ -45,11 +45,8 @@ class LateBar:
             self._bar.show(self._what)
 
 
-def late_progress(items: Iterable[T], total: int, what: str) -> Generator[T, None, None]:
-    """Yield the items with a progress bar. A single item, whose progress is unknown, has a bar while it is awaited."""
-    if total > 1:
-        yield from progress(items, total, what)
-        return
+def awaited(items: Iterable[T], what: str) -> Generator[T, None, None]:
+    """Yield the items; each, whose progress is unknown, has a bar while it is awaited."""
     left = iter(items)
     while True:
         with LateBar(what):

@@ -10,6 +10,7 @@ from typing import Callable, Mapping, Sequence
 
 from markdown_it.tree import SyntaxTreeNode
 
+from cachesim.base.console import progress
 from cachesim.base.escaping import attribute, markup
 from cachesim.tools.lessons.lesson_files import Block, Lesson, LessonStep, inline_nodes, with_steps
 from cachesim.tools.lessons.lesson_runs import LessonRun, lesson_runs
@@ -21,7 +22,7 @@ def page(title: str, some: Sequence[Lesson]) -> str:
     """Return a page of lessons, each with a timeline of its runs."""
     contents = "".join(f'<li><a href="#{one.anchor}">{markup(one.title)}</a></li>' for one in some)
     bodies = (f'<article id="{one.anchor}">{_article(one, not number)}{_ways(some[number + 1 :])}</div></article>'
-              for number, one in enumerate(some))  # fmt: skip
+              for number, one in enumerate(progress(some, len(some), "drawing lessons")))  # fmt: skip
     here = {one.anchor for one in some}
     text = re.sub(r'<a href="#(lesson-\d|quiz)">(.*?)</a>', lambda m: m[0] if m[1] in here else m[2], "\n".join(bodies))
     return Template(asset(__file__, "page.html")).substitute(

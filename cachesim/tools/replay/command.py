@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import complain, say_json, show
+from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput, NothingFound
 from cachesim.base.escaping import shell_word
-from cachesim.base.late_bar import LateBar, late_progress
+from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import KilledItem, finished_in_order
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
@@ -108,7 +108,7 @@ def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[D
     ended = None
     try:
         jobs = [(file, mode) for file in files]
-        for one in late_progress(finished_in_order(replay_one, jobs, processes), len(jobs), "replaying"):
+        for one in progress(finished_in_order(replay_one, jobs, processes), len(jobs), "replaying"):
             data, file = one.result, str(one.share[0])
             if isinstance(data, KilledItem):
                 data = not_replayed(one.share[0], FAULT, f"{file}: {data.how}, twice (a fault of cachesim)")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import complain, say_json, show
+from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.base.late_bar import late_progress
 from cachesim.base.pool import KilledItem, finished_in_order
 from cachesim.tools.run.arguments import complain_of, load_files, modes
 from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
@@ -85,7 +84,7 @@ def _compare(
     interrupt = None
     try:
         results = finished_in_order(compare_one, pairs, processes_for(jobs, len(pairs)))
-        for done in late_progress(results, len(pairs), "comparing"):
+        for done in progress(results, len(pairs), "comparing"):
             result = done.result
             if isinstance(result, KilledItem):
                 result = JobFailure(exits.CRASH, f"{done.share}: {result.how}, twice")

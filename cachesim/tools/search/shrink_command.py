@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.late_bar import LateBar
 from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def run(args: Namespace) -> int:
     scenario = arguments.read_case(args.what, options)
     undecided: list[str] = []
     for profile in arguments.chosen_profiles(scenario, asked):
-        one = ScenarioShrinking(scenario, profile, properties, args.mode, tries)
+        with LateBar("running the scenario"):
+            one = ScenarioShrinking(scenario, profile, properties, args.mode, tries)
         if one.found:
             return _shrunk(one, tries, args.json)
         undecided += [profile] if one.is_undecided else []

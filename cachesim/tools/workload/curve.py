@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from cachesim.base.console import complain
+from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.late_bar import late_progress
 from cachesim.base.pool import KilledItem, finished
 from cachesim.engines.capabilities import Option, ServerLoad
 from cachesim.engines.registry import engine_of
@@ -151,7 +150,7 @@ def _run_stacks(prepared: CurvePlan, jobs: int, errors: list[BadInput | Crash]) 
     results: dict[int, StackResult] = {}
     runs = finished(result_or_error, prepared.stacks, jobs)
     numbered = ((done.number, done) for done in runs)
-    for _, done in late_progress(numbered, len(prepared.stacks), "running"):
+    for _, done in progress(numbered, len(prepared.stacks), "running"):
         if isinstance(done.result, StackResult):
             results[done.number] = done.result
             continue

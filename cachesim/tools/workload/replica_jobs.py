@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from cachesim.base.console import complain
+from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.late_bar import late_progress
 from cachesim.base.pool import KilledItem, finished
 from cachesim.engines.registry import engine_of
 from cachesim.tools.run.replicas.fleet import FleetJob, FleetResult, RequestTimes, one_server, run_fleet
@@ -87,7 +86,7 @@ def replica_cases(jobs: Sequence[CellJob], options: ReplicaOptions, processes: i
     results: dict[int, ReplicaResult] = {}
     errors = list[BadInput | Crash]()
     runs = finished(replica_result, todo, processes)
-    for number, done in late_progress(((done.number, done) for done in runs), len(todo), "running"):
+    for number, done in progress(((done.number, done) for done in runs), len(todo), "running"):
         if isinstance(done.result, ReplicaResult):
             results[number] = done.result
             continue

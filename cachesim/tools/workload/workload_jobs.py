@@ -8,9 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Generator, NamedTuple, Sequence
 
-from cachesim.base.console import complain
+from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.late_bar import late_progress
 from cachesim.base.pool import KilledItem, finished
 from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
@@ -89,7 +88,7 @@ class Workload:
         self.lines = {number: known[one.id] for number, one in enumerate(self.todo) if one.id in known}
         left = [number for number in range(len(self.todo)) if number not in self.lines]
         with closing(self._elsewhere(left) if self.on else self._here(left)) as results:
-            for number, found in late_progress(results, len(left), "running"):
+            for number, found in progress(results, len(left), "running"):
                 self._take(number, found)
 
     def _here(self, left: Sequence[int]) -> Results:

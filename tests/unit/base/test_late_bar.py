@@ -9,7 +9,8 @@ import time
 import pytest
 
 from cachesim.base import late_bar
-from cachesim.base.late_bar import LateBar, late_progress
+from cachesim.base.console import progress
+from cachesim.base.late_bar import LateBar
 
 
 class Terminal(io.StringIO):
@@ -57,7 +58,7 @@ def test_a_single_item_is_passed_on_after_its_bar_ended(monkeypatch):
         assert shows(terminal, "replaying")
         yield 7
 
-    for found in late_progress(items(), 1, "replaying"):
+    for found in progress(items(), 1, "replaying"):
         shown = terminal.getvalue()
         time.sleep(0.3)                      # longer than a bar takes to be drawn again
         assert found == 7
@@ -66,4 +67,4 @@ def test_a_single_item_is_passed_on_after_its_bar_ended(monkeypatch):
 
 @pytest.mark.parametrize("total", [0, 1, 3])
 def test_all_items_are_passed_on(total):
-    assert list(late_progress(iter(range(total)), total, "replaying")) == list(range(total))
+    assert list(progress(iter(range(total)), total, "replaying")) == list(range(total))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from cachesim.base.late_bar import late_progress
+from cachesim.base.console import progress
 from cachesim.base.tokens import Tokens
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.runner import groups
@@ -21,7 +21,7 @@ ANSWERED = 0.5                  # seconds until the requests of a group are answ
 
 def scenario_cases(jobs: Sequence[RunJob], options: ReplicaOptions) -> list[FleetCase]:
     """Run each scenario under each policy, and on one server with the memory of all. Raise BadInput."""
-    return [case for _, case in late_progress(
+    return [case for _, case in progress(
         ((number, scenario_case(job, options)) for number, job in enumerate(jobs)), len(jobs), "running")]
 
 
