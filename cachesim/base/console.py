@@ -1,4 +1,4 @@
-"""Output functions: results go to stdout, errors, notes and progress to stderr. JSON carries its schema number.
+"""Output functions: results go to stdout, errors and notes to stderr. JSON carries its schema number.
 
 All of them escape the control characters of the text that they print (``escaping``): whatever a scenario, a log or a
 server contains, only cachesim moves the cursor and sets colours.
@@ -10,10 +10,10 @@ import io
 import json
 import re
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, TypeVar
 
 from cachesim.base.ending import interrupt_ignored
 from cachesim.base.errors import stdout_errors
@@ -21,7 +21,6 @@ from cachesim.base.escaping import printable_line, terminal_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.progress import Progress
     from rich.segment import Segment
     from rich.text import Text
 
@@ -201,68 +200,6 @@ def _console_class() -> type[Console]:
         return copy
 
     return EscapingConsole
-
-
-def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
-    """Yield the items and show a progress bar on stderr if that is a terminal. ``total``: None if unknown. The bar of a
-    single item appears after some seconds."""
-    if OutputOptions.quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield from items
-        return
-    if total is not None and total < 2:
-        from cachesim.base.late_bar import awaited
-
-        yield from awaited(items, what)
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
-
-
-class ProgressBar:
-    """Progress bar on stderr, if that is a terminal, for work in stages. A context manager; ``aside`` clears it while
-    something else is printed."""
-
-    def __init__(self) -> None:
-        self._shown: Progress | None = None
-        if not OutputOptions.quiet and sys.stderr is not None and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._shown = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False,
-                                   redirect_stderr=False)  # fmt: skip
-            self._task = self._shown.add_task("", total=None)
-
-    def __enter__(self) -> ProgressBar:
-        if self._shown is not None:
-            self._shown.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown is not None:
-            self._shown.stop()
-
-    @property
-    def is_shown(self) -> bool:
-        """True if there is a terminal to show it on."""
-        return self._shown is not None
-
-    def show(self, what: str, done: int = 0, total: int | None = None) -> None:
-        """Show what is done now. ``total``: None if unknown."""
-        if self._shown is not None:
-            self._shown.update(self._task, description=printable_line(what), completed=done, total=total)
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Clear the bar while the block prints."""
-        if self._shown is not None:
-            self._shown.stop()
-        try:
-            yield
-        finally:
-            if self._shown is not None:
-                self._shown.start()
 
 
 def note(text: str) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Callable, Collection, Sequence
 
-from cachesim.base.console import progress, show
+from cachesim.base.console import show
 from cachesim.base.errors import BadInput, NotStarted
+from cachesim.base.progress_bar import progress
 from cachesim.base.untrusted_files import FILE, kind
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.real.comparison import compare_cases, comparison_data

@@ -13,8 +13,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress, show
+from cachesim.base.console import complain, show
 from cachesim.base.pool import KilledItem, finished
+from cachesim.base.progress_bar import progress
 from cachesim.base.untrusted_files import files_in, read_start
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.judging.evidence import Grade, table_of

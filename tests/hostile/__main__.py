@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from cachesim.base.console import progress
+from cachesim.base.progress_bar import progress
 from tests.hostile import judged, tally
 from tests.hostile.campaign import STATE, Campaign
 from tests.hostile.child import prepare, run

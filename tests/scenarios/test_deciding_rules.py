@@ -11,8 +11,8 @@ from typing import Iterator
 
 import pytest
 
-from cachesim.base.console import progress
 from cachesim.base.errors import BadInput
+from cachesim.base.progress_bar import progress
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.deciding_rule import failure_of
 from cachesim.judging.judged_run import run_judged

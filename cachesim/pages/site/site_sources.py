@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Iterable, Iterator, Sequence
 
-from cachesim.base.console import progress
+from cachesim.base.progress_bar import progress
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.pages.site.flag_pages import flag_pages

@@ -10,9 +10,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.base.console import ProgressBar, progress
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import cores, results_in_order
+from cachesim.base.progress_bar import ProgressBar, progress
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import complain, note, progress, say_json, show
+from cachesim.base.console import complain, note, say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
-from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
+from cachesim.base.progress_bar import LateBar, progress
 from cachesim.tools.advise import agents_command, start_command
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.picture.plot_file import add_plot, plot_file

@@ -7,7 +7,7 @@ from argparse import Namespace
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.base.late_bar import LateBar
+from cachesim.base.progress_bar import LateBar
 from cachesim.tools.run.arguments import case_options, read_under_engines
 
 SCHEMA = 1             # version of the JSON form of `advise` without requests

@@ -245,7 +245,7 @@ def _control_stage(url: str, limits: HttpLimits, *, overwrites: bool) -> Iterato
 def _checked(asked: AskedCheck, url: str, control: ColdSource | None) -> ServerReport:
     """Return the result of the check of the server at a URL. If the server cannot be checked, write the reason into the
     reports for CI and raise BadInput."""
-    from cachesim.base.console import ProgressBar
+    from cachesim.base.progress_bar import ProgressBar
     from cachesim.tools.conformance.check_progress import CheckProgress
     from cachesim.tools.conformance.http_check.http_client import Exhausted
     from cachesim.tools.conformance.http_check.suite import check

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from cachesim.base.console import ProgressBar, note, say
+from cachesim.base.console import note, say
 from cachesim.base.errors import counted
+from cachesim.base.progress_bar import ProgressBar
 from cachesim.tools.conformance.http_check.listener import CheckListener, FoundFault
 
 

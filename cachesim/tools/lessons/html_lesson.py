@@ -10,8 +10,8 @@ from typing import Callable, Mapping, Sequence
 
 from markdown_it.tree import SyntaxTreeNode
 
-from cachesim.base.console import progress
 from cachesim.base.escaping import attribute, markup
+from cachesim.base.progress_bar import progress
 from cachesim.tools.lessons.lesson_files import Block, Lesson, LessonStep, inline_nodes, with_steps
 from cachesim.tools.lessons.lesson_runs import LessonRun, lesson_runs
 from cachesim.tools.picture.page_assets import asset

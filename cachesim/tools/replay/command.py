@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, NothingFound
 from cachesim.base.escaping import shell_word
-from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import KilledItem, finished_in_order
+from cachesim.base.progress_bar import LateBar, progress
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
 from cachesim.tools.picture.picture_options import (
     PictureFiles,

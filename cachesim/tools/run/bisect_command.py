@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace
 from typing import Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import progress, say_json, show
+from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, unfinished
+from cachesim.base.progress_bar import progress
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,

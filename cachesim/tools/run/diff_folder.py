@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import KilledItem, finished_in_order
+from cachesim.base.progress_bar import progress
 from cachesim.tools.run.arguments import complain_of, load_files, modes
 from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
 from cachesim.tools.run.work_arguments import processes_for

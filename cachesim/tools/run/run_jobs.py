@@ -10,10 +10,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import exits
-from cachesim.base.console import complain, note, progress
+from cachesim.base.console import complain, note
 from cachesim.base.errors import BadInput, quoted
-from cachesim.base.late_bar import LateBar
 from cachesim.base.pool import CompletedItem, KilledItem, finished_in_order
+from cachesim.base.progress_bar import LateBar, progress
 from cachesim.judging.verdict_words import exit_code_of
 
 if TYPE_CHECKING:

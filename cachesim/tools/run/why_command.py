@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import ProgressBar, progress, say_json, show
+from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.base.progress_bar import ProgressBar, progress
 from cachesim.tools.picture.picture_options import (
     PictureFiles,
     PictureOptions,

@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import AbstractSet, Any, Callable, Generator, Iterable, Mapping, NamedTuple, Sequence, TypeVar
 
-from cachesim.base.console import complain, progress
+from cachesim.base.console import complain
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import CompletedItem, KilledItem, Pool, finished
+from cachesim.base.progress_bar import progress
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.registry import profiles
 from cachesim.judging.fault_kinds import FaultKind

@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import exits
-from cachesim.base.console import progress, say_json, show
+from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
+from cachesim.base.progress_bar import progress
 from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:

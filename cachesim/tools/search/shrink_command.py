@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress, say_json, show
-from cachesim.base.late_bar import LateBar
+from cachesim.base.console import complain, say_json, show
+from cachesim.base.progress_bar import LateBar, progress
 from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:

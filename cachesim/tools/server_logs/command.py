@@ -27,7 +27,7 @@ from cachesim.tools.run.pictured_runs import draw_text
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
-    from cachesim.base.console import ProgressBar
+    from cachesim.base.progress_bar import ProgressBar
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.server_logs.import_log import LogReading
 
@@ -123,7 +123,8 @@ def _imported(name: str, asked: LogImportOptions, *, as_json: bool, everything: 
     """Return the report on a log, and its scenario file, which is also written if the user asked for it and there is
     one. Print the report unless JSON was requested: what rests on the log alone before the log is simulated.
     ``everything``: all of the report."""
-    from cachesim.base.console import ProgressBar, show
+    from cachesim.base.console import show
+    from cachesim.base.progress_bar import ProgressBar
     from cachesim.tools.server_logs.import_log import read_log
     from cachesim.tools.server_logs.report.import_report import report_head, report_rest
 
@@ -198,7 +199,7 @@ def _draw(pictures: PictureFiles, file: str, out: str, imported: ImportedLog) ->
 def log_case(path: Path, options: CaseOptions) -> RepairCase:
     """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Raise
     BadInput without a request to simulate."""
-    from cachesim.base.console import ProgressBar
+    from cachesim.base.progress_bar import ProgressBar
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.server_logs.import_log import read_log, simulate_log
@@ -227,6 +228,6 @@ def log_case(path: Path, options: CaseOptions) -> RepairCase:
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:
     """Yield the lines and draw a progress bar on a terminal."""
-    from cachesim.base.console import progress
+    from cachesim.base.progress_bar import progress
 
     return progress(lines, None, "reading")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from cachesim.base.console import complain, progress
+from cachesim.base.console import complain
 from cachesim.base.errors import BadInput, Crash
 from cachesim.base.pool import KilledItem, finished
+from cachesim.base.progress_bar import progress
 from cachesim.engines.capabilities import Option, ServerLoad
 from cachesim.engines.registry import engine_of
 from cachesim.tools.workload.cell_jobs import CellJob, read_all

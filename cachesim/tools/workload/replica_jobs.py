@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from cachesim.base.console import complain, progress
+from cachesim.base.console import complain
 from cachesim.base.errors import BadInput, Crash
 from cachesim.base.pool import KilledItem, finished
+from cachesim.base.progress_bar import progress
 from cachesim.engines.registry import engine_of
 from cachesim.tools.run.replicas.fleet import FleetJob, FleetResult, RequestTimes, one_server, run_fleet
 from cachesim.tools.run.replicas.fleet_report import FleetCase

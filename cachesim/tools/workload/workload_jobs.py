@@ -8,9 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Generator, NamedTuple, Sequence
 
-from cachesim.base.console import complain, progress
+from cachesim.base.console import complain
 from cachesim.base.errors import BadInput, Crash
 from cachesim.base.pool import KilledItem, finished
+from cachesim.base.progress_bar import progress
 from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
 from cachesim.tools.workload.result_store import WorkloadFolder, id_of

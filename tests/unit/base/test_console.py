@@ -1,4 +1,4 @@
-"""Tests of console output: stdout, stderr, JSON and progress bars."""
+"""Tests of console output: stdout, stderr and JSON."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from cachesim.base.console import (
     SCHEMA,
     WIDTH,
     OutputOptions,
-    ProgressBar,
     as_text,
     ask,
     complain,
     note,
     on_stderr,
-    progress,
     say,
     say_json,
     show,
@@ -32,6 +30,7 @@ from cachesim.base.console import (
     stdout_console,
 )
 from cachesim.base.errors import BadInput, Crash
+from cachesim.base.progress_bar import ProgressBar, progress
 from cachesim.cli.output_options import apply_output_options, pager_of, report_crash
 
 
@@ -40,18 +39,6 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
-
-
-@pytest.mark.parametrize(("stderr", "total", "shown"), [
-    (Terminal(), 3, True), (Terminal(), 2, True), (Terminal(), 1, False), (Terminal(), None, True),
-    (io.StringIO(), 3, False), (None, 3, False),
-])  # fmt: skip
-def test_progress_is_shown_on_a_terminal_if_there_is_enough_work(monkeypatch, stderr, total, shown):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", stderr)
-    items = list(range(total or 3))
-    assert list(progress(iter(items), total, "playing")) == items
-    assert bool(stderr is not None and "playing" in stderr.getvalue()) is shown
 
 
 def test_json_has_its_schema_and_goes_to_stdout(capsys):
@@ -194,30 +181,6 @@ def test_ctrl_c_waits_for_the_pager(monkeypatch, tmp_path):
     assert (tmp_path / "left").read_text() == "a long list\n"
 
 
-def test_a_bar_shows_what_is_done_and_makes_way_for_other_output(monkeypatch):
-    stderr, stdout = Terminal(), sys.stdout
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with ProgressBar() as bar:
-        bar.show("reading\nfiles", done=1, total=2)
-        assert (sys.stderr, sys.stdout) == (stderr, stdout)          # what others print is not redirected
-        with bar.aside():
-            before = stderr.getvalue()
-            stderr.write("found")
-        bar.show("reading files", done=2, total=2)
-    assert bar.is_shown
-    assert "reading\\nfiles" in before and "100%" not in before
-    assert "100%" in stderr.getvalue().partition("found")[2]
-
-
-@pytest.mark.parametrize("stderr", [io.StringIO(), None])
-def test_without_a_terminal_a_bar_shows_nothing(monkeypatch, stderr):
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with ProgressBar() as bar, bar.aside():
-        bar.show("reading", done=1, total=2)
-    assert not bar.is_shown and (stderr is None or stderr.getvalue() == "")
-
-
 class Keyboard:
     """Standard input with these bytes; without bytes Ctrl-C is typed."""
 
@@ -333,14 +296,3 @@ def test_a_text_for_other_uses_has_neither_colours_nor_trailing_blanks(monkeypat
     monkeypatch.setenv("FORCE_COLOR", "1")
     OutputOptions.colour = "always"
     assert as_text(Text("red  ", "red"), Padding("x", (1, 2, 0, 2))) == "red\n\n  x"
-
-
-def test_a_bar_begins_empty_and_has_its_text_in_one_line(monkeypatch):
-    stderr = Terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with ProgressBar() as bar:
-        bar.show("reading\nfiles", total=4)
-        with bar.aside():
-            shown = stderr.getvalue()
-    assert "reading\\nfiles" in shown and "0%" in shown

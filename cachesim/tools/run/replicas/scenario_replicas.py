@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from cachesim.base.console import progress
+from cachesim.base.progress_bar import progress
 from cachesim.base.tokens import Tokens
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.runner import groups

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cachesim.base.console import ProgressBar
+from cachesim.base.progress_bar import ProgressBar
 from cachesim.tools.conformance.check_progress import CheckProgress
 from cachesim.tools.conformance.http_check.listener import FoundFault
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cachesim.base import exits, late_bar
+from cachesim.base import exits, progress_bar
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
@@ -137,7 +137,7 @@ def test_a_single_recording_has_a_bar_while_it_is_replayed(monkeypatch):
             return True
 
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(late_bar, "DELAY", 0)
+    monkeypatch.setattr(progress_bar, "DELAY", 0)
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert main(["replay", str(DATA / "llama-shortage-5049.json")]) == exits.HOLDS
     assert "replaying" in sys.stderr.getvalue()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.console import progress
 from cachesim.base.errors import BadInput, counted
 from cachesim.base.escaping import (
     markdown_block,
@@ -18,6 +17,7 @@ from cachesim.base.escaping import (
     shell_command,
     shell_word,
 )
+from cachesim.base.progress_bar import progress
 from cachesim.engines.build_names import without_place
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.find_change import bisect, neighbours
