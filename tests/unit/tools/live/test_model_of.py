@@ -15,6 +15,7 @@ from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.live.llama_server.verify.model_of import (
     DISCONNECTED,
     ENDED_EARLY,
+    LOST_ANSWER,
     MOST,
     NEVER_ANSWERED,
     RACED,
@@ -189,6 +190,22 @@ def test_the_last_lines_of_a_server_that_ends_may_be_missing():
     assert whole.same and whole.theirs == RequestResult(None, None, 0, False) and whole.ours.status == 0
     assert compared(scenario, lambda data: change(data, lambda events: events[:-1]))[1].same
     assert compared(scenario, lambda data: change(data, lambda events: [events[-1], *events[:-1]]))[1].same is False
+
+
+def test_an_answer_before_the_end_of_the_server_may_be_lost_if_another_request_waited():
+    """The second request ends the server as that of the scenario above does."""
+    server = {"parallel": 1, "cache_reuse": 1, "ctx_size": 512, "batch_size": 512}
+    scenario = from_line("A4/A[1:]{together}", model="W8 W8", profiles=(NOW,), server=server)
+
+    def lost(data):
+        [step] = data["steps"]
+        assert "died" in step
+        for member in step["steps"]:
+            del member["response"]
+
+    first, second = compared(scenario, lost)
+    assert (first.ours.status, second.ours.status) == (200, 0)
+    assert (first.same, first.why, second.same) == (None, LOST_ANSWER, True)
 
 
 def test_requests_that_neither_side_answers_are_equal():

@@ -25,10 +25,9 @@ from cachesim.tools.live.llama_server.real.real_server import ENGINE, RealServer
 from cachesim.tools.live.llama_server.recorder import Recorder
 from cachesim.tools.live.llama_server.server import LlamaServer, ServerStart
 from cachesim.tools.live.llama_server.verify.case import Verification, as_data, on_server
-from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest
+from cachesim.tools.live.llama_server.verify.model_of import ENDED, ComparedRequest
 from cachesim.tools.live.player import Player
 
-ENDED = 0                   # status of a request at which the process ended
 REPEATED = 8                # repetitions with other tokens
 UNMARKED = "user messages are not marked on either side: builds before b10068 take marks with text only"
 TIE = "differs from a cold run on one side only, and not with other tokens: two tokens are about equally likely"

@@ -31,6 +31,7 @@ from cachesim.tools.live.token_map import TINY, Vocabulary
 ENDED_EARLY = "the real model ended an answer before its last token, which the simulator is not told"
 DISCONNECTED = "the log does not show at which batch the server noticed a disconnect"
 RACED = "the result depends on when the requests arrive"
+LOST_ANSWER = "its answer may have been lost when the server ended at another request"
 SIZES = ("size", "mib", "bytes", "limit")
 """Parts of the names of event fields that depend on the size of a model's states."""
 
@@ -46,6 +47,8 @@ class RequestResult(NamedTuple):
 
 
 UNKNOWN = RequestResult(None, None, None, None)
+OK = 200
+ENDED = 0                            # status of a request at which the process ended
 NEVER_ANSWERED = -1                  # status of a request that a running server never answers
 
 
@@ -86,9 +89,17 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
                         same, why = None, run.unsearched
                     elif same is False and raced:
                         same, why, first = None, raced, ""
+                    elif same is False and not first and _is_lost(ours, theirs, run.sides_of(step)):
+                        same, why = None, LOST_ANSWER
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
     return found
+
+
+def _is_lost(ours: RequestResult, theirs: RequestResult, all_ours: Sequence[RequestResult]) -> bool:
+    """True if only the simulated server answered, and ended at another request that was sent together with this one:
+    another thread of the real server sends its answers."""
+    return theirs.status == ENDED and ours.status == OK and any(one.status == ENDED for one in all_ours)
 
 
 def _unknown_end(members: Sequence[Mapping[str, Any]], first: str) -> str:
@@ -114,11 +125,15 @@ class _Beside(TraceReplay):
     def _look(self, server: Server, request: Request, answer: Answer) -> None:
         """Record the answer. The verdict is compared later, in the rows."""
         self.judge = self.judge or Judge(server.model)
-        slot = server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
+        slot = server.inspection.live(answer.id_slot) if answer.status == OK and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
-        status = 0 if answer.died else answer.status
+        status = ENDED if answer.died else answer.status
         told = self._as_recorded(request, answer, equal)           # the other side's cold server shifts like it
         self.sides[id(request)] = RequestResult(answer.cache_n, answer.prompt_n, status, told)
+
+    def sides_of(self, step: TraceStep) -> list[RequestResult]:
+        """Return the simulated results of a step's requests."""
+        return [self.sides.get(id(member.request), UNKNOWN) for member in step.members]
 
     def first(self, step: TraceStep) -> str:
         """Replay a step; return the first difference, "" for none. The last lines of a process that ends may be
@@ -156,20 +171,20 @@ def _same(ours: RequestResult, theirs: RequestResult, race: bool, far: float | N
     if ours.equal is False and theirs.equal and far:
         return None, f"wrong here; the real answer differs from a cold run by {far:g}, which counts as rounding"
     if ours.equal is None or theirs.equal is None:
-        unanswered = ours.status != 200
+        unanswered = ours.status != OK
         return (True, "") if unanswered else (None, "unknown whether the answer equals a cold run's")
-    return ours.equal == theirs.equal or ours.status != 200, ""
+    return ours.equal == theirs.equal or ours.status != OK, ""
 
 
 def _theirs(member: TraceMember, raw: Mapping[str, Any], step: Mapping[str, Any]) -> RequestResult:
     response = raw.get("response") or {}
     if "died" in step and not response:
-        return RequestResult(None, None, 0, False)
+        return RequestResult(None, None, ENDED, False)
     if not response and step.get("stuck"):
         return UNKNOWN._replace(status=NEVER_ANSWERED)
     if response.get("cancelled") or not response:
         return UNKNOWN
-    status = int(response.get("status", 200))
+    status = int(response.get("status", OK))
     equal = None if member.inexact is None or "cold" not in raw else not member.inexact
     return RequestResult(response.get("cache_n"), response.get("prompt_n"), status, equal)
 

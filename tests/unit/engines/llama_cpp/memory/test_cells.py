@@ -238,11 +238,13 @@ def test_share_copies_no_cell():
 
 def test_restore_brings_everything_back():
     cells = table(s0=5)
+    cells.move(0, 0, POS_INF, 2)
     saved = cells.save()
     put(cells, 1, range(3))
     cells.remove(0, 1, POS_INF)
     cells.restore(saved)
-    assert (cells.used, cells.head, cells.span(0), cells.span(1)) == (5, 5, (0, 4), (-1, -1))
+    assert (cells.used, cells.head, cells.span(0), cells.span(1)) == (5, 0, (2, 6), (-1, -1))
+    assert cells.shift[:5].tolist() == [2] * 5
     cells.check()
 
 
