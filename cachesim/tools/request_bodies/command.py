@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
+from cachesim.base.progress_bar import LateBar
 from cachesim.base.untrusted_files import kind
 from cachesim.tools.picture.picture_options import PictureOptions, picture_files
 from cachesim.tools.run.pictured_runs import draw_text
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MODEL, OTHER_MODEL = "GGGA", "AAAA"
 """Models of a simulation if none is named: the assumed model, and the one that it is compared with."""
+READING = "comparing requests"           # of the progress bar
 SCHEMA = 6                   # version of the JSON form of `import`
 
 
@@ -60,11 +62,13 @@ def run_bodies(args: Namespace) -> int:
         is_cured=not args.quiet,
         other_model="" if args.model else OTHER_MODEL,
     )
-    data, text = import_bodies([Path(name) for name in args.files], options)
+    with LateBar(READING):
+        data, text = import_bodies([Path(name) for name in args.files], options)
     if not text and (args.out or pictures.are_wanted()):
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
     data["simulation"]["unnamed"] = [*["profile"] * (not args.profiles), *["model"] * (not args.model)]
-    data["saved"] = None if args.quiet or not text else _other_changes(data, text)
+    with LateBar("trying other clients and flags"):
+        data["saved"] = None if args.quiet or not text else _other_changes(data, text)
     data["compared"] = []
     tables: list[RenderableType] = []
     if text and len(rule_sets) > 1:
@@ -160,7 +164,8 @@ def bodies_case(path: Path, options: CaseOptions) -> RepairCase:
     engines = list(profiles_by_engine(profiles))
     server = parse_settings(settings_of(engines[0], options.settings, engines), engines[0])
     imports = ImportOptions(profile=profiles[0], model=options.model or MODEL, server=server, is_cured=True)
-    imported = imported_bodies([path], imports)
+    with LateBar(READING):
+        imported = imported_bodies([path], imports)
     if not imported.toml:
         raise BadInput(f"no request can be simulated: {imported.data['simulation']['limit']}", file=str(path))
     case = repair_case(imported.data, imported.toml)

@@ -51,8 +51,9 @@ class ConnectionReader:
         self._sent = sent
         self._ended = ended
         self._held = held
-        self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)    # reads the client's bytes
-        self._server = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)    # reads the server's bytes
+        self._client = _reader_of(h11.SERVER)
+        self._server = _reader_of(h11.CLIENT)
+        self._keeps = {REQUEST: False, REPLY: False}                 # the last head leaves the connection open
         self._waiting = {REQUEST: bytearray(), REPLY: bytearray()}   # bytes for which h11 is not ready
         self._incomplete = {REQUEST: 0, REPLY: 0}                    # bytes that h11 holds, at most
         self._counted = 0
@@ -77,6 +78,16 @@ class ConnectionReader:
         self._waiting.clear()
         del self._client, self._server
 
+    @property
+    def has_unread(self) -> bool:
+        """True if a request was not read because the server ended the exchange before it."""
+        return bool(self._waiting.get(REQUEST))
+
+    @property
+    def _is_last(self) -> bool:
+        """True if the client announced that it sends no further request."""
+        return self._client.their_state is h11.MUST_CLOSE and not self._keeps[REQUEST]
+
     def _count(self) -> None:
         """Count the bytes that wait. Raise RemoteProtocolError if there is no room for them."""
         if self.is_broken:
@@ -89,7 +100,7 @@ class ConnectionReader:
 
     def _take(self, frame: Frame) -> None:
         if frame.kind in (REQUEST, REPLY):
-            if frame.kind == REQUEST and self._client.their_state is h11.MUST_CLOSE:
+            if frame.kind == REQUEST and self._is_last:
                 raise h11.RemoteProtocolError("bytes after the last request")
             self._waiting[frame.kind] += frame.data
         elif frame.kind == CLIENT_ENDS:
@@ -141,12 +152,13 @@ class ConnectionReader:
 
     def _read_request(self) -> bool:
         """Read an event of the client; return True if there was one."""
-        if self.is_broken:
+        if self.is_broken or (self._client.their_state is h11.MUST_CLOSE and not self._is_last):
             return False
         event = self._client.next_event()
         if isinstance(event, h11.Request):
             self._current = WatchedExchange(event.method.decode(), event.target.decode("latin-1"), self._number,
                                             held=self._held)  # fmt: skip
+            self._keeps[REQUEST] = _keeps_alive(event)
             self._server.send(h11.Request(method=event.method, target="/", headers=[("host", "-")]))
             self._server.send(h11.EndOfMessage())
         elif isinstance(event, h11.Data) and self._current is not None:
@@ -165,6 +177,7 @@ class ConnectionReader:
         event = self._server.next_event()
         if isinstance(event, h11.Response):
             self._current.status = event.status_code
+            self._keeps[REPLY] = _keeps_alive(event)
             self._current.coding = dict(event.headers).get(b"content-encoding", b"").decode("latin-1")
         elif isinstance(event, h11.Data):
             self._current.take_reply(event.data)
@@ -178,16 +191,10 @@ class ConnectionReader:
 
     def _next(self) -> None:
         """Prepare the next exchange of the connection, if it can have one."""
-        if self._client.their_state is h11.MUST_CLOSE:
-            return                                   # the client announced that it sends no further request
-        if self._client.their_state is not h11.DONE:
+        if self._client.their_state not in (h11.DONE, h11.MUST_CLOSE):
             self.close(WHOLE)                        # answered before the request was complete
-            return
-        self._client.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
-        self._client.send(h11.EndOfMessage())
-        if {self._client.our_state, self._server.their_state, self._server.our_state} == {h11.DONE}:
-            self._client.start_next_cycle()          # no side announced that it closes the connection
-            self._server.start_next_cycle()
+        elif all(self._keeps.values()):              # h11 does not reuse a connection of HTTP/1.0
+            self._client, self._server = _reader_after(self._client), _reader_after(self._server)
 
     def _end(self, end: str) -> None:
         """End the current exchange, if there is one."""
@@ -198,6 +205,27 @@ class ConnectionReader:
                 self._sent(current)
             self._ended(current)
             current.release()
+
+
+def _reader_of(role: type[h11.SERVER] | type[h11.CLIENT]) -> h11.Connection:
+    """Return a reader of the bytes that a side in this role gets."""
+    return h11.Connection(role, max_incomplete_event_size=HEAD)
+
+
+def _reader_after(before: h11.Connection) -> h11.Connection:
+    """Return a reader of the message that follows the one that was read."""
+    after = _reader_of(before.our_role)
+    rest, _ = before.trailing_data
+    if rest:                                         # empty data would be the end of the connection
+        after.receive_data(rest)
+    return after
+
+
+def _keeps_alive(head: h11.Request | h11.Response) -> bool:
+    """True if a side leaves the connection open after this message."""
+    named = b",".join(value for name, value in head.headers if name == b"connection").lower()
+    options = {option.strip() for option in named.split(b",")}
+    return b"keep-alive" in options if head.http_version == b"1.0" else b"close" not in options
 
 
 class Connections:
@@ -241,6 +269,7 @@ class Connections:
             del self._ends[frame.connection]
             reader = self._readers.pop(frame.connection)
             if not reader.is_broken:
+                self.unread += reader.has_unread
                 reader.close(UNREAD)
 
     def _close_first(self) -> None:

@@ -9,6 +9,7 @@ from typing import Sequence
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
+from cachesim.base.progress_bar import LateBar
 from cachesim.tools.request_bodies.body_files import read_bodies
 from cachesim.tools.request_bodies.prompt_tokens import PromptTokens
 from cachesim.tools.server_logs.kv_events.block_history import BlockHistory
@@ -25,11 +26,12 @@ def run_events(args: Namespace) -> int:
     if args.out or args.html or args.svg or args.trace:
         raise BadInput("KV events make no scenario: -o and pictures need a log or request bodies")
     file, *others = args.files
-    with PromptTokens(args.tokenizer, args.template, args.profiles[0] if args.profiles else "") as reader:
-        prompts = PromptBlocks(_prompts([Path(name) for name in others], reader))
-    history = BlockHistory(prompts.of_event)
-    for message in read_messages(Path(file)):
-        history.read(message)
+    with LateBar("reading"):
+        with PromptTokens(args.tokenizer, args.template, args.profiles[0] if args.profiles else "") as reader:
+            prompts = PromptBlocks(_prompts([Path(name) for name in others], reader))
+        history = BlockHistory(prompts.of_event)
+        for message in read_messages(Path(file)):
+            history.read(message)
     data = {**events_data(history, file), "bodies": len(prompts.prompts), "bodies_joined": prompts.joined}
     if args.json:
         say_json({"schema": SCHEMA, "events": data})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.base import exits
+from cachesim.base import exits, progress_bar
 from cachesim.base.errors import Terminated
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
@@ -102,3 +103,20 @@ def test_the_usage_names_one_file_or_more():
     parser = ArgumentParser(prog="import")
     add_arguments(parser)
     assert " ".join(parser.format_usage().split()).endswith(" FILE [FILE ...]")
+
+
+@pytest.mark.parametrize(("command", "file", "bar"), [
+    ("import", "request_bodies/agent.jsonl", "comparing requests"),
+    ("import", "server_logs/kv_events/unnumbered.jsonl", "reading"),
+    ("advise", "request_bodies/agent.jsonl", "comparing requests"),
+])  # fmt: skip
+def test_requests_and_events_have_a_bar_while_they_are_read(command, file, bar, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress_bar, "DELAY", 0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    main([command, str(ROOT / "tests/unit/tools" / file)])
+    assert bar in sys.stderr.getvalue()

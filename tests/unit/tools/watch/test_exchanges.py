@@ -300,6 +300,22 @@ def test_a_connection_of_a_single_request_is_read_to_its_end(version, field):
     assert heard.connections.counts["unread_connections"] == 1
 
 
+@pytest.mark.parametrize(("asked", "answered"), [(b"1.0", b"1.0"), (b"1.0", b"1.1"), (b"1.1", b"1.0")])
+def test_a_connection_that_both_sides_keep_alive_has_further_exchanges(asked, answered):
+    field = b"Host: a\r\nConnection: Keep-Alive"
+    request = post(b"one").replace(b"HTTP/1.1", b"HTTP/" + asked).replace(b"Host: a", field)
+    reply = SIZED.replace(b"HTTP/1.1", b"HTTP/" + answered).replace(b"Content-Encoding: gzip", field[9:])
+    heard = Heard().read(*[(REQUEST, request), (REPLY, reply)] * 3, (CLIENT_ENDS, b""), (SERVER_ENDS, b""))
+    assert [one.end for one in heard.ended] == [WHOLE] * 3 and heard.connections.unread == 0
+
+
+def test_a_request_that_the_server_leaves_unanswered_is_counted():
+    reply = SIZED.replace(b"Content-Length", b"Connection: close\r\nContent-Length")
+    heard = Heard().read((REQUEST, post(b"one") + post(b"two")), (REQUEST, post(b"three")), (REPLY, reply),
+                         (SERVER_ENDS, b""), (CLIENT_ENDS, b""))  # fmt: skip
+    assert [one.end for one in heard.ended] == [WHOLE] and heard.connections.unread == 1
+
+
 def test_refused_connections_are_counted():
     refused = []
     connections = Connections(None, None, None, lambda: refused.append(1))
