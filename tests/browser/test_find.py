@@ -28,6 +28,14 @@ LINES = (
     "5.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.2%, Prefix cache hit rate: 45.0%",
     "[2025-11-20 10:00:00] Prefill batch. #new-seq: 1, #new-token: 512, #cached-token: 0, token usage: 0.01, "
     "#running-req: 0, #queue-req: 0,",
+    'INFO [    batch_pending_prompt] kv cache rm [p0, end) | tid="137313738805248" timestamp=1783304164 id_slot=0 '
+    "id_task=3817 p0=50376",
+    "slot apply_checkp: id  0 | task 11266 | forcing full prompt re-processing due to lack of cache data (likely due "
+    "to SWA, see https://github.com/ggml-org/llama.cpp/pull/13194#issuecomment-2868343055)",
+    "INFO [interface.py:939] Padding mamba page size by 0.88% to ensure that mamba page size and attention page size "
+    "are exactly equal.",
+    "new fill batch. #seq: 1. #cached_token: 757. #new_token: 1. #remaining_req: 4. #running_req: 2. "
+    "tree_cache_hit_rate: 80.83%.",
     "prompt eval time =     123.45 ms /   512 tokens (    0.24 ms per token,  4147.43 tokens per second)",
 )
 FLAGS = {
@@ -43,6 +51,10 @@ FLAGS = {
     "#24143": "reports/LC-31",
     "llama-24143-entry-removed-dense": "scenarios/llama-24143-entry-removed-dense",
     "b11549": "releases/llama_cpp-b11549",
+    "LLAMA_ARG_CACHE_RAM=0": "flags/llama_cpp-cache_ram",
+    "llama-server -m x.gguf -ngl 99 --cache-ram 8192": "flags/llama_cpp-cache_ram",
+    "-ngl 99": "flags/llama_cpp-other-no-effect",
+    "--speculative-config": "flags/vllm-speculative_method",
 }
 
 

@@ -81,13 +81,17 @@ def _families() -> dict[str, str]:
 
 
 def entries_script(pages: Iterable[SourcePage]) -> str:
-    """Return the entries of the search box as JavaScript, which a page without a server can load."""
+    """Return the entries of the search box, and texts that only one engine's logs have, as JavaScript, which a page
+    without a server can load."""
     rows = []
     for page in pages:
         if page.entry is not None:
             row = {"path": page.path, "kind": page.entry.kind, "title": page.entry.title, "says": page.entry.says}
             rows.append({**row, "names": page.entry.names, "templates": page.entry.templates})
-    return f"window.CACHESIM_ENTRIES = {json.dumps(rows, ensure_ascii=True, separators=(',', ':'))};\n"
+    signs = {name: engine.log().signs for name, engine in ENGINES.items()}
+    values = {"CACHESIM_ENTRIES": rows, "CACHESIM_SIGNS": signs}
+    return "".join(f"window.{name} = {json.dumps(value, ensure_ascii=True, separators=(',', ':'))};\n"
+                   for name, value in values.items())  # fmt: skip
 
 
 def _draw(folder: Path, scenarios: Sequence[Scenario], jobs: int) -> None:

@@ -1,11 +1,13 @@
 // The search box. A log line is compared with the templates of all known lines, and the template with the most fixed
-// letters wins. Any other text is looked up among names (flags, rules, threads, terms, scenarios), then in titles. The
+// letters wins, of the engine whose words the line has. Any other text is looked up among names (flags, rules, threads,
+// terms, scenarios), then the flags and environment variables in it, such as those of a command line, then titles. The
 // last answer is always the search in the text of all pages, which Sphinx has written.
 (function () {
   "use strict";
   const MOST = 8;
   const root = document.documentElement.dataset.content_root || "./";
   const entries = window.CACHESIM_ENTRIES || [];
+  const signs = window.CACHESIM_SIGNS || {};      // texts that occur only in logs of an engine, by engine
 
   function collapsed(text) {
     return text.trim().split(/\s+/).join(" ");
@@ -31,33 +33,46 @@
 
   const lines = [];
   for (const entry of entries) {
-    for (const template of entry.templates || []) lines.push({ entry, ...pattern(template) });
+    for (const template of entry.templates || []) lines.push({ entry, template, ...pattern(template) });
   }
   lines.sort((a, b) => b.letters - a.letters);
 
   function byLine(text) {
     if (text.length < 8) return [];
-    return lines.filter((line) => line.letters >= 6 && line.expression.test(text)).map((line) => line.entry);
+    const found = lines.filter((line) => line.letters >= 6 && line.expression.test(text));
+    const seen = (line) => (signs[engineOf(line.entry)] || []).filter((sign) => text.includes(sign)).length;
+    found.sort((a, b) => seen(b) - seen(a));
+    return found.map((line) => ({ ...line.entry, title: line.template + " (" + engineOf(line.entry) + ")" }));
+  }
+
+  function engineOf(entry) {
+    return entry.path.split("/")[1].split("-")[0];
   }
 
   function nameForm(text) {
     return text.toLowerCase().replace(/_/g, "-").replace(/^-+/, "").split(/[ =]/)[0];
   }
 
-  function byName(text) {
+  // Entries with this name; of a flag, whatever its value, its dashes and underscores are.
+  function exactly(text) {
     const whole = text.toLowerCase();
     const flag = text.startsWith("-") ? nameForm(text) : "";
-    const exact = [];
-    const begun = [];
-    for (const entry of entries) {
-      for (const name of entry.names || []) {
-        const known = name.toLowerCase();
-        if (known === whole || (flag && name.startsWith("-") && nameForm(name) === flag)) exact.push(entry);
-        else if (whole.length > 2 && (known.startsWith(whole) || known.includes("/" + whole) ||
-                 (whole[0] === "#" && known.endsWith(whole)))) begun.push(entry);
-      }
-    }
-    return exact.concat(begun);
+    return entries.filter((entry) => (entry.names || []).some((name) =>
+      name.toLowerCase() === whole || (flag && name.startsWith("-") && nameForm(name) === flag)));
+  }
+
+  function byName(text) {
+    const whole = text.toLowerCase();
+    const begun = whole.length < 3 ? [] : entries.filter((entry) => (entry.names || []).some(function (name) {
+      const known = name.toLowerCase();
+      return known.startsWith(whole) || known.includes("/" + whole) || (whole[0] === "#" && known.endsWith(whole));
+    }));
+    return exactly(text).concat(begun);
+  }
+
+  function byFlags(text) {
+    const words = text.split(" ").map((word) => word.split("=")[0]);
+    return words.filter((word) => /^--?[a-z]|^[A-Z]+_[A-Z_]+$/i.test(word)).flatMap(exactly);
   }
 
   function byWords(text) {
@@ -69,7 +84,14 @@
   function answers(text) {
     const plain = collapsed(text);
     if (!plain) return [];
-    return [...new Set([...byName(plain), ...byLine(plain), ...byWords(plain)])].slice(0, MOST);
+    const named = [...byName(plain), ...byLine(plain), ...byFlags(plain)];
+    const isList = (entry) => entry.path.startsWith("flags/") && entry.path.includes("-other-");
+    const mentioned = byWords(plain);
+    const flags = mentioned.filter((entry) => entry.kind === "flag");
+    const found = [...named.filter((entry) => !isList(entry)), ...flags, ...named.filter(isList), ...mentioned];
+    const first = new Map();
+    for (const entry of found) if (!first.has(entry.path)) first.set(entry.path, entry);
+    return [...first.values()].slice(0, MOST);
   }
 
   function item(href, title, says) {
