@@ -27,6 +27,7 @@ HIGH = 300.0  # height of a field of points in pixels
 COLOURS = 5  # series with a colour and a shape of their own
 SHORTEST = 240.0  # pixels that the axis of rows has at least if names stand beside it
 LETTER = 14.0  # pixels of a part that has room for a letter
+LEAST = 3.0  # pixels of a part that is not 0: its edge of 1 pixel on each side has the colour of the paper
 TILE = 26.0  # height of a tile of a grid in pixels
 MOST_ROWS = 60  # rows that a plot shows
 
@@ -221,17 +222,20 @@ def _rows(plot: RowPlot, y: float, width: float) -> DrawnPart:
     top = labels.bottom
     y = top + 4
     out = []
+    above = []
     for row in rows:
-        height = BAR + (8 if is_beside else LINE * len(_row_text(row, width)) + 8)
-        out.append(_row(row, scale, y, width, is_beside))
-        y += height
+        for line in () if is_beside else _row_text(row, width):
+            y += LINE
+            above.append(text(MARGIN, y - 6, line, "bad halo" if row.is_bad else "halo"))
+        out.append(_row(row, scale, y, is_beside))
+        y += BAR + 8
     if len(plot.rows) > MOST_ROWS:
         y += LINE
         out.append(text(MARGIN, y - 4, f"{len(plot.rows) - MOST_ROWS:,} more rows", "dim"))
     axis = _x_axis(scale, top, y)
     legend = _legend(plot.legend, axis.bottom, width, "bar" if any(row.parts for row in rows) else "mark")
     lines = _vertical(plot.lines, scale, top, y)
-    return DrawnPart("".join([axis.body, *out, *lines, labels.body, legend.body]), legend.bottom)
+    return DrawnPart("".join([axis.body, *out, *lines, *above, labels.body, legend.body]), legend.bottom)
 
 
 def _row_text(row: PlotRow, width: float) -> list[str]:
@@ -239,16 +243,12 @@ def _row_text(row: PlotRow, width: float) -> list[str]:
     return wrap(f"{row.name}: {row.says}" if row.says else row.name, _fitting(width - 2 * MARGIN))
 
 
-def _row(row: PlotRow, scale: AxisScale, y: float, width: float, is_beside: bool) -> str:
+def _row(row: PlotRow, scale: AxisScale, y: float, is_beside: bool) -> str:
     kind = "bad" if row.is_bad else ""
     out = []
     if is_beside:
         out.append(text(scale.start - MARGIN, y + 13, row.name, f"end {kind}".strip()))
         out += [text(scale.stop + MARGIN, y + 13, row.says, kind)] if row.says else []
-    else:
-        for line in _row_text(row, width):
-            y += LINE
-            out.append(text(MARGIN, y - 5, line, kind))
     at = row.start
     for part in row.parts:
         out.append(_part(part, scale.px(at), scale.px(at + part.value), y))
@@ -263,7 +263,7 @@ def _row(row: PlotRow, scale: AxisScale, y: float, width: float, is_beside: bool
 
 def _part(part: PlotPart, left: float, right: float, y: float) -> str:
     kind = f"o-{part.kind}" if part.kind in LETTERS else f"m m-{part.kind}"
-    width = max(right - left, 1.0 if part.value else 0.0)
+    width = max(right - left, LEAST if part.value else 0.0)
     letter = LETTERS.get(part.kind, "") if width >= LETTER else ""
     shown = text((left + right) / 2, y + 13, letter, "letter") if letter else ""
     box = f'<rect x="{left:g}" y="{y:g}" width="{width:.7g}" height="{BAR:g}" class="{kind}">'

@@ -108,6 +108,18 @@ def test_bars_and_marks_stand_in_proportion_to_their_numbers():
     assert len(ends) == 2 and ends[0] < ends[1]
 
 
+def test_a_part_of_any_size_is_wider_than_its_edges():
+    few = PlotRow("few", "", [PlotPart("0", 0.001, "few")])
+    *_, part = (one for one in elements(tree(BARS._replace(rows=[*BARS.rows, few])), "rect") if len(one))
+    assert float(part.get("width")) >= 3
+
+
+def test_a_line_passes_behind_the_words_above_bars():
+    drawn = [(one.tag.rpartition("}")[2], one.get("class") or "") for one in tree(BARS, NARROW)]
+    named = [place for place, (tag, kind) in enumerate(drawn) if tag == "text" and kind in ("halo", "bad halo")]
+    assert len(named) >= len(BARS.rows) and drawn.index(("path", "limit")) < min(named)
+
+
 @given(st.lists(st.tuples(st.floats(0.1, 100), st.floats(1, 100)), min_size=1, max_size=30))
 def test_labels_of_points_never_cover_each_other(places):
     points = [PlotPoint(x, y, "s", f"{number}: {y:.1f} %") for number, (x, y) in enumerate(places)]
