@@ -32,7 +32,8 @@ AT_ONCE = 0.5           # seconds in which it ends after a second signal
 AGAIN = 0.2             # seconds between the signals
 WORKING = 0.3           # seconds of work before the first signal
 BEGUN = 60.0          # seconds in which the work begins
-GIVEN_UP = 30.0         # seconds after which a command is killed
+REMOVED = 10.0          # seconds in which the site's builder ends: it removes some 7,000 files first
+GIVEN_UP = 60.0         # seconds after which a command is killed
 SILENT, ALIVE = "SILENT", "ALIVE"        # words that stand for the URL of a server that never answers, or that does
 
 
@@ -46,6 +47,7 @@ class LongCommand:
     file: str = ""                           # file or folder that it writes after an interrupt, "" = none
     needs: str = ""                          # package that it needs, "" = none
     begins: float = BEGUN                    # seconds in which that place is reached
+    bound: float = BOUND                     # seconds in which it ends after a signal
 
     @property
     def missing(self) -> str:
@@ -214,7 +216,10 @@ LONG: dict[str, LongCommand] = {
                                              "--out", "a.json"), STARTS),
     "export": LongCommand(words("export", LONG_LINE, "--to", "curl", *MORE), JUDGED),
     "site (sources)": LongCommand(words(*SITE), "cachesim.pages.site.site_sources:drawn_scenarios", needs="sphinx"),
-    "site (Sphinx)": LongCommand(words(*SITE), "sphinx.builders:Builder.read", needs="sphinx", begins=BUILD),
+    "site (Sphinx)": LongCommand(words(*SITE), "sphinx.builders:Builder.read", needs="sphinx", begins=BUILD,
+                                 bound=REMOVED),
+    "site (pages)": LongCommand(words(*SITE), "sphinx.builders:Builder.write_documents", needs="sphinx", begins=BUILD,
+                                bound=REMOVED),
 }  # fmt: skip
 """Commands that take long. Commands that print lists end by themselves in less than a second."""
 
@@ -311,7 +316,7 @@ def killed(victim: Victim) -> int:
 
 def wrong(row: LongCommand, end: End, inside: Path, seconds: float, left: int, is_second: bool) -> Iterator[str]:
     """Yield what is wrong about the end of a command. ``is_second``: after a second signal, results are incomplete."""
-    if seconds > (AT_ONCE if is_second else BOUND):
+    if seconds > (AT_ONCE if is_second else row.bound):
         yield f"it took {seconds:.1f} s"
     if left:
         yield f"{left} processes left"
