@@ -39,7 +39,10 @@ class BoundedConnection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """True if no whole request has arrived since the connection was made or the last one was answered."""
+        """True if no whole request has arrived since the connection was made or the last one was answered. False if it
+        is being closed."""
+        if self.transport.is_closing():
+            return False
         cycle: Any = self.cycle
         return cycle is None or cycle.response_complete or self.conn.their_state is h11.SEND_BODY
 

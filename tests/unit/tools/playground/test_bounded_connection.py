@@ -16,7 +16,8 @@ import uvicorn
 
 from cachesim.tools.playground import bounded_connection
 from cachesim.tools.playground.app import application
-from cachesim.tools.playground.bounded_connection import CONNECTIONS, BoundedConnection
+from cachesim.tools.playground.bounded_connection import BoundedConnection
+from cachesim.tools.playground.command import AT_ONCE
 from cachesim.tools.playground.page import Page
 
 BODY = b'{"line": "A5/A"}'
@@ -53,8 +54,8 @@ def serve():
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
         app = application(listener.getsockname()[1], Page("<p>page</p>", ("script", "style")), Simulator())
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error",
-                                               http=BoundedConnection, ws="none"))  # fmt: skip
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error", ws="none",
+                                               http=BoundedConnection, limit_concurrency=AT_ONCE))  # fmt: skip
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         yield listener.getsockname()
@@ -78,7 +79,7 @@ def first_line(connection):
 
 def test_a_client_is_served_beside_many_idle_connections(served):
     with ExitStack() as stack:
-        idle = [connected(stack, served) for _ in range(CONNECTIONS + 6)]
+        idle = [connected(stack, served) for _ in range(AT_ONCE + 9)]
         one = connected(stack, served)
         one.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{served[1]}\r\n\r\n".encode())
         assert first_line(one).startswith(b"HTTP/1.1 200")
