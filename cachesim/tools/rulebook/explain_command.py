@@ -9,6 +9,7 @@ from typing import Any
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, cut, quoted
+from cachesim.base.progress_bar import LateBar
 from cachesim.base.untrusted_files import argument_path, path_of
 from cachesim.tools.run.arguments import add_json, add_profiles
 
@@ -41,7 +42,8 @@ def _explained(what: str) -> dict[str, Any]:
     if what == "-" or os.path.isfile(what):
         from cachesim.tools.server_logs.lines.explanations import explain_log
 
-        return {"found": "log", "log": explain_log(argument_path(what))}
+        with LateBar("reading"):
+            return {"found": "log", "log": explain_log(argument_path(what))}
     if len(what.splitlines()) < 2:
         return _explained_line(what)
     from cachesim.tools.server_logs.lines.explanations import explain_text

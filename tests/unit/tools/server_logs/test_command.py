@@ -109,6 +109,7 @@ def test_the_usage_names_one_file_or_more():
     ("import", "request_bodies/agent.jsonl", "comparing requests"),
     ("import", "server_logs/kv_events/unnumbered.jsonl", "reading"),
     ("advise", "request_bodies/agent.jsonl", "comparing requests"),
+    ("explain", "server_logs/verbosity_4.log", "reading"),
 ])  # fmt: skip
 def test_requests_and_events_have_a_bar_while_they_are_read(command, file, bar, monkeypatch):
     class Terminal(io.StringIO):
