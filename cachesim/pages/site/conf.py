@@ -1,5 +1,6 @@
 """Configuration of Sphinx for the site. `site_sources` copies it beside the Markdown files."""
 
+from posixpath import dirname
 from typing import Any
 
 from cachesim import __version__
@@ -14,6 +15,7 @@ source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
 myst_enable_extensions = ["fieldlist"]
 suppress_warnings = ["myst.header"]
+smartquotes = False  # two hyphens before a flag are no dash
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 html_theme = "furo"
@@ -53,9 +55,31 @@ def _as_restructured_text(app: object, what: str, name: str, obj: object, option
     lines[:] = turned
 
 
+navigations: dict[tuple[object, ...], str] = {}
+"""Navigation of the pages outside the table of contents, by folder and the theme's options."""
+
+
+def _share_navigation(app: Any, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let the pages of a folder that are outside the table of contents share their navigation. Sphinx would copy the
+    headings of all listed pages for each of them, which takes most of the time of writing the site."""
+    del template, doctree
+    if page == app.config.root_doc or any(page in listed for listed in app.env.toctree_includes.values()):
+        return
+    build = context["toctree"]
+
+    def shared(**options: object) -> str:
+        key = (dirname(page), *sorted(options.items()))
+        if key not in navigations:
+            navigations[key] = build(**options)
+        return navigations[key]
+
+    context["toctree"] = shared
+
+
 def setup(app: Any) -> None:
-    """Register the reader of docstrings."""
+    """Register the reader of docstrings, and the shared navigation before the theme asks for it."""
     app.connect("autodoc-process-docstring", _as_restructured_text)
+    app.connect("html-page-context", _share_navigation, priority=400)
 
 
 autodoc_typehints = "signature"

@@ -62,8 +62,6 @@ def _facts(engine: str, here: str, data: Mapping[str, Any], scenarios: Mapping[s
     instead = data["instead"]
     yield "role", plain(data["role"])
     yield "engine", link(code(engine), here, f"engines/{engine}")
-    if data["profiles"]:
-        yield "rule sets", ", ".join(link(code(name), here, release_path(name)) for name in data["profiles"])
     if force["inferred"]:
         yield "never observed in", ", ".join(map(code, force["inferred"]))
     if data["builds"]:
@@ -79,12 +77,14 @@ def _facts(engine: str, here: str, data: Mapping[str, Any], scenarios: Mapping[s
         known = next(one.name for one in ENGINES[engine].manual.flags if flag["flag"] in (*one.spellings, one.name))
         yield "flag", f"{link(code(flag['flag']), here, flag_path(engine, known))}: {plain(flag['help'])}"
     if data["grades"]:
-        yield "evidence", ", ".join(f"{plain(str(one['case']))}: {plain(one['grade'])}" for one in data["grades"])
+        yield "evidence", ", ".join(f"{plain(one['grade'])} ({plain(str(one['case']))})" for one in data["grades"])
     shown = [name for name in data["shown_in"] if name in scenarios]
     if shown:
         yield "shown in", ", ".join(link(plain(scenarios[name]), here, scenario_path(name)) for name in shown)
     source = plain(data["source"])
     yield "source", f"[{source}]({data['link']})" if data["link"] else source
+    if data["profiles"]:
+        yield "rule sets", ", ".join(link(code(name), here, release_path(name)) for name in data["profiles"])
 
 
 def _index(used: Mapping[str, Sequence[str]]) -> str:

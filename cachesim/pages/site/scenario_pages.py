@@ -105,9 +105,9 @@ def _scenario_page(scenario: Scenario, families: Mapping[str, str]) -> SourcePag
     parts = [
         f"# {plain(scenario.title)}\n",
         f"{plain(' '.join(scenario.why.split()))}\n",
-        facts(_facts(scenario, here, families)),
-        "## Picture\n",
         f"{drawing}\n\n{walk}\n",
+        "## About\n",
+        facts(_facts(scenario, here, families)),
         "## Requests\n",
         table(["#", "request", "purpose"], _requests(scenario)),
         "## Expected\n",

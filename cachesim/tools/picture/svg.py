@@ -41,6 +41,8 @@ from cachesim.tools.picture.tree_cells import draw_trees
 
 MANY = 24                    # maximum number of words in a row with a label for each
 DIGIT, MARGIN = 7.3, 16      # width of a character, and space at the right of the tokens, in pixels
+TITLE_DIGIT = 9.1            # width of a character of a title [pixels]
+LINE, TITLE_LINE = 17.0, 20.0          # height of a line of text, and of a title [pixels]
 
 
 class RunDrawing:
@@ -127,8 +129,8 @@ def _scene(drawn: RunDrawing, top: float, mark: str, differs: int, alone: bool) 
     """Return the drawing of a run from ``top`` on, and its height. ``mark``: prefix of the requests' anchors.
     ``differs``: first request that differs from another run, -1 = none. ``alone``: not on a page."""
     one = drawn.scene
-    said = f"{one.name}, model {one.model}: {', '.join(filter(None, (one.answer, one.cost)))}"
-    out = [text(12, top + 22, one.title, "big") + text(12, top + 42, said, "dim" if one.fine else "bad")] * alone
+    out, above = _title(one, top, drawn.width) if alone else ([], 0.0)
+    top += above
     out += bands(drawn.lanes, one, top)
     out += ['<g class="head">', *headings(drawn.lanes, top), *_axis(drawn.scale, top + TOP - 18), "</g>"]
     rows = ['<g class="cache">', *stored(drawn.lanes, one, top), "</g>"]
@@ -147,8 +149,20 @@ def _scene(drawn: RunDrawing, top: float, mark: str, differs: int, alone: bool) 
     cells, high = draw_blocks(one.blocks, drawn.lanes.names, top + height, drawn.plain)
     boxes, more = draw_trees(one.nodes, drawn.scale, top + height + high)
     end = height + high + more
-    signs, more = legend(top + end, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
-    return "".join([*out, *rows, cells, boxes, signs]), end + more
+    signs, last = legend(top + end, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
+    return "".join([*out, *rows, cells, boxes, signs]), above + end + last
+
+
+def _title(scene: Scene, top: float, width: float) -> tuple[list[str], float]:
+    """Return the title of a run and its answer, whole, and the height of their lines beyond one each."""
+    said = f"{scene.name}, model {scene.model}: {', '.join(filter(None, (scene.answer, scene.cost)))}"
+    titles = wrap(scene.title, int((width - 24) / TITLE_DIGIT))
+    lines = wrap(said, int((width - 24) / DIGIT))
+    kind = "dim" if scene.fine else "bad"
+    below = top + TITLE_LINE * len(titles)
+    out = [text(12, top + 22 + TITLE_LINE * number, line, "big") for number, line in enumerate(titles)]
+    out += [text(12, below + 22 + LINE * number, line, kind) for number, line in enumerate(lines)]
+    return out, TITLE_LINE * (len(titles) - 1) + LINE * (len(lines) - 1)
 
 
 def _axis(scale: PositionScale, y: float) -> Iterator[str]:

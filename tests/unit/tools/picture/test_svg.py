@@ -151,6 +151,19 @@ def test_a_token_has_the_same_place_in_runs_that_are_compared():
     assert draw(some[:1], alone=False, beside=some) != draw(some[:1], alone=False)
 
 
+def test_a_long_title_and_a_long_answer_are_whole_and_push_the_rest_down():
+    short = scene(row(0))
+    long = short._replace(title="title " * 40, cost="tokens re-evaluated " * 20)
+    drawn = tree(long)
+    heads = found(drawn, kind="big") + found(drawn, kind="dim")
+    assert " ".join(heads).count("title") == 40 and " ".join(heads).count("re-evaluated") == 20
+    room = float(drawn.get("width")) - 24
+    assert all(9.1 * len(one) <= room for one in found(drawn, kind="big"))
+    lines = [one for one in found(drawn, kind="dim") if "re-evaluated" in one]
+    assert len(lines) > 1 and all(7.3 * len(one) <= room for one in lines)
+    assert float(drawn.get("height")) > float(tree(short).get("height")) + 17 * (len(lines) - 1)
+
+
 def test_the_width_holds_the_title_and_the_names_of_foreign_data():
     one = scene(row(0))
     assert RunDrawing(one).plain == 560
