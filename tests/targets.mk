@@ -1,6 +1,7 @@
 # Targets beside those that `make` lists: searches, comparisons with real servers and classes, recordings, other Pythons.
 # The Makefile includes this file; `make more` lists the targets. Paths are those of the root of the checkout.
 PEERS  := .venv-peers
+MLX_OLDER := 0.24.1 0.25.1 0.28.3 0.30.2 0.30.4 0.31.1 0.31.2 0.31.3
 PEERS_VLLM := .venv-peers-vllm
 VLLM_OLDER := 0.24.0 0.25.1 0.26.0 0.27.0 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 PEERS_SGLANG := .venv-peers-sglang
@@ -138,12 +139,20 @@ peers: $(PEERS)/.made peers-vllm peers-sglang
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers logs --talks $(TALKS) --seed $(SEED)
+	for release in $(MLX_OLDER); do export PYTHONPATH=$(PEERS)/$$release; \
+	  $(PEERS)/bin/python -m tests.peers classes --release $$release --ops $$(($(OPS) / 2)) --seed $(SEED) || exit 1; \
+	  case $$release in \
+	    0.2[4-7]*|0.28.[0-3]) $(PEERS)/bin/python -m tests.peers single --release $$release --ops $(BURSTS) --seed $(SEED) || exit 1;; \
+	    *) $(PEERS)/bin/python -m tests.peers bursts --release $$release --bursts $$(($(BURSTS) / 4)) --seed $(SEED) || exit 1;; \
+	  esac; done
 	$(PEERS)/bin/python -m tests.live.check_mlx $(ARGS)
 	$(PEERS)/bin/python -m tests.peers.command_lines mlx 0.32.2 $(PEERS)/lib/python*/site-packages/mlx_lm/server.py
 
 $(PEERS)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers]'
+	@for release in $(MLX_OLDER); do $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps \
+	  --target $(PEERS)/$$release mlx-lm==$$release || exit 1; done
 	@touch $@
 
 # vLLM's scheduler runs on a CPU; a whole installation would bring kernels for GPUs, so its wheel comes without dependencies.

@@ -8,14 +8,10 @@ import os
 import sys
 import time
 
-from cachesim.engines.mlx_lm import caches
 from tests.peers import compare, lru_talk
+from tests.peers.releases import NEWEST, rules_at
 from tests.peers.worlds import Ours, Theirs
 
-RULES = {
-    "0.32.2": caches.AT_0_32_2, "d78bf58e": caches.AT_D78BF58E, "0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
-    "m1019": caches.AT_M1019, "pr999": caches.AT_PR999,
-}  # fmt: skip
 LRU_SHARE = 6                 # every sixth operation is on the prompt cache
 RECORDED = 300                # bursts in the transcript
 WANTED = ("merge", "extract", "extend", "filter", "trim", "prepare/finalize", "while ragged", "while wrapped")
@@ -25,13 +21,14 @@ ENOUGH = 5                    # percent of all operations
 def classes(args):
     """Cache classes and prompt cache, ours and theirs."""
     began = time.perf_counter()
-    theirs = Theirs(args.source)
-    store = getattr(theirs.caches, "LRUPromptCache", None)
-    lru_ops = args.ops // LRU_SHARE if hasattr(store, "stats_by_type") else 0       # older caches: another interface
-    tried = compare.run(Ours(RULES[args.rules], theirs), theirs, args.ops - lru_ops, args.seed)
-    tried.update(lru_talk.run(theirs.caches, lru_ops, args.seed))
+    release = args.release or NEWEST
+    rules, theirs = rules_at(release), Theirs(args.source, newest=release == NEWEST)
+    store = theirs.prompt_cache()
+    lru_ops = args.ops // LRU_SHARE if store else 0
+    tried = compare.run(Ours(rules.caches, theirs), theirs, args.ops - lru_ops, args.seed)
+    tried.update(lru_talk.run(store, lru_ops, args.seed, rules.lru))
     _print(tried, time.perf_counter() - began)
-    rare = [name for name in WANTED if tried[name] * 100 < ENOUGH * tried["operations"]]
+    rare = [name for name in WANTED if tried[name] * 100 < ENOUGH * tried["operations"] and release == NEWEST]
     if rare:
         print("tried too rarely:", ", ".join(rare))
     return 1 if rare else 0
@@ -94,10 +91,9 @@ def main(argv):
         sub.add_argument("--seed", type=int, default=0)
         sub.add_argument("--bursts", type=int, default=1000)
         sub.add_argument("--talks", type=int, default=72, help="conversations whose log is imported")
-        sub.add_argument("--commit", default="", help="of mlx-lm, where PYTHONPATH names a tree of it")
+        sub.add_argument("--release", default="", help="or commit of mlx-lm, where PYTHONPATH names a tree of it")
         sub.add_argument("--ids", nargs="*", help="scenarios to play (default: all of the installed version)")
         sub.add_argument("--out", default="", help="where a transcript of the bursts goes")
-        sub.add_argument("--rules", choices=RULES, default="0.32.2", help="the table that ours follow")
         sub.add_argument("--source", help="another version's cache.py, in place of the installed one")
     args = parser.parse_args(argv)
     return args.run(args)

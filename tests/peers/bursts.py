@@ -2,8 +2,8 @@
 ours.
 
 Both servers get equal requests. Ours is forced to the tokens that the real run sampled, and counts bytes as the real
-model does. Compared after every burst: reused tokens, stored keys and their types in queue order, bytes. ``--commit
-321e764e`` compares another version, whose tree PYTHONPATH names; 0.30.2 and older do not count bytes.
+model does. Compared after every burst: reused tokens, stored keys and their types in queue order, bytes. ``--release
+0.31.1`` compares another version, from 0.28.4 on, whose tree PYTHONPATH names; 0.30.7 and older do not count bytes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ PROFILE = "mlx_lm@0.32.2"
 TRANSCRIPT = Path(__file__).resolve().parents[1] / "data" / "mlx_lm" / "bursts-0.32.2.json"
 CONTENT = range(1, 77)             # tokens that no template uses
 ROUNDS = 12                        # bursts per server
+LATER = {"prompt_cache_bytes": 0, "decode_concurrency": 32, "prompt_concurrency": 8, "prefill_step_size": 2048}
+"""Flags that old servers do not have -> the value that they use."""
 
 
 class Asked(NamedTuple):
@@ -146,14 +148,12 @@ def possible(request, template):
 
 def play(rng, name, model, weights, spec, count, transcript, rules):
     """Run bursts on servers of a model. Return the numbers of bursts, requests, reused tokens and deaths."""
-    from tests.peers.real_server import RealServer
+    from tests.peers.real_server import RealServer, flags_read
 
     done = {"bursts": 0, "requests": 0, "tokens found": 0, "threads that died": 0}
     while done["bursts"] < count:
         where = world(rng, name)
-        if rules.name == "mlx_lm@0.30.2":               # it has neither a limit of bytes nor these flags
-            where.flags["prompt_cache_bytes"] = 0
-            where.flags.update(decode_concurrency=32, prompt_concurrency=8, prefill_step_size=2048)
+        where.flags.update({name: value for name, value in LATER.items() if name not in flags_read()})
         settings = {**where.flags, "prompt_cache_bytes": where.flags["prompt_cache_bytes"] or None}
         ours, talk = Ours(where, spec, weights, rules), Talk(rng, where)
         theirs = RealServer(model, where.template, settings)
@@ -237,11 +237,11 @@ def checksum(key):
 
 def main(args):
     """Run each model's share of the bursts and print the counts."""
-    from tests.peers.evidence import PROFILES as COMMITS
     from tests.peers.real_server import MODELS, build, weights_of
+    from tests.peers.releases import NEWEST, rules_at
 
     began, transcript = time.perf_counter(), []
-    rules = PROFILES[f"mlx_lm@{COMMITS[args.commit]}" if args.commit else PROFILE]
+    rules = rules_at(args.release or NEWEST)
     for name, (_, spec, _) in MODELS.items():
         model = build(name, args.seed)
         rng = random.Random(f"{args.seed} {name}")

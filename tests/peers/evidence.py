@@ -4,8 +4,8 @@ Each scenario is sent to the real generation thread with a tiny random model. "c
 whole prompt, without a cache. Results are stored in ``scenarios/evidence/mlx-lm-<version or commit>.json``.
 
 The loop that takes requests runs a single batch step at a time, as with a model whose steps exceed the server's time
-budget. A request therefore arrives at the step that the scenario names. For another commit, put its tree into
-PYTHONPATH. Exit code 1 if a result differs from the simulator's.
+budget. A request therefore arrives at the step that the scenario names. For another version, put its tree into
+PYTHONPATH and name it with ``--release``. Exit code 1 if a result differs from the simulator's.
 """
 
 from __future__ import annotations
@@ -29,14 +29,8 @@ from tests.live.evidence_file import store
 from tests.peers import real_server
 from tests.peers.bursts import CONTENT
 from tests.peers.models import arguments
+from tests.peers.releases import rules_at
 
-PROFILES = {
-    "0.32.2": "0.32.2", "0.31.3": "0.31.3", "3f9d179f": "m1072", "4d3af3ce": "m1019", "73c85504": "0.31.1",
-    "c2e01bcb": "pr1006c", "82574b4d": "pr1006b", "f0402185": "pr1006a", "38e83982": "pr999", "2105aaf9": "0.31.0",
-    "321e764e": "base923", "c30598cf": "pr923", "c1c0d8ef": "pr929", "0.30.2": "0.30.2", "ec281581": "pr923-shared",
-    "6236c674": "pr1253", "c83dedf3": "pr1186", "edbdc50a": "pr1030",
-}  # fmt: skip
-"""Version of the package, or commit of the tree that PYTHONPATH names -> rule set."""
 SAID = {True: "same", False: "DIFFERS", None: "undecided"}
 ROUNDING = 1e-4             # differences of log-probabilities up to this are rounding (F32); clean answers have 0.0
 WORDS = Vocabulary(tuple(CONTENT), (), ("",) * real_server.VOCAB, {})
@@ -179,8 +173,8 @@ def _agrees(simulated, real):
 
 def main(args):
     """Run scenarios and store the results."""
-    number = args.commit or version("mlx-lm")
-    profile, entries = f"mlx_lm@{PROFILES[number]}", {}
+    number = args.release or version("mlx-lm")
+    profile, entries = rules_at(number).name, {}
     for name, file in sorted(corpus_files().items()):
         scenario = load(file)
         if profile not in scenario.profiles or (args.ids and name not in args.ids):

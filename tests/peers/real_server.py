@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import queue
+import re
 import time
 from contextlib import contextmanager
 from dataclasses import fields
@@ -16,6 +18,7 @@ from mlx_lm import server
 from mlx_lm.models import cache as real
 
 from cachesim.engines.chat_template import ETHK, SENTINEL, THK, ChatMessage, render
+from tests.peers import lru_talk
 
 VOCAB = 100
 PENALTIES = (None, 0.0, 20, 0.0, 20, 0.0, 20)          # none; servers up to #911 have only the first three
@@ -168,6 +171,11 @@ class Provider:
         pass
 
 
+def flags_read():
+    """Return the names of the flags that the installed server reads."""
+    return set(re.findall(r"cli_args\.(\w+)", inspect.getsource(server)))
+
+
 class Polled(queue.Queue):
     """Queue of requests that counts polls. The thread polls it with a timeout only when idle; clients get their answers
     shortly before their caches are stored."""
@@ -288,10 +296,9 @@ class RealServer:
 
     def stored(self):
         """Return (type, key) of all entries, queue by queue, oldest first; and their total bytes."""
-        if not hasattr(self.lru._lru, "_lrus"):         # until #911: a single queue; until #906: no bytes
-            return [("normal", tuple(key)) for _, key in self.lru._lru], getattr(self.lru, "nbytes", None)
-        queues = self.lru._lru._lrus
-        return [(kind, tuple(key)) for kind in queues for _, key in queues[kind]], self.lru.nbytes
+        queues = lru_talk.queues_of(self.lru)
+        entries = [(kind, tuple(key)) for kind in queues for _, key in queues[kind]]
+        return entries, getattr(self.lru, "nbytes", None)           # until #906: no bytes
 
     def stop(self):
         """End the thread."""

@@ -1,5 +1,5 @@
 """Comparison of drawn conversations with servers up to 0.28.3, which keep a single one:
-``PYTHONPATH=TREE python -m tests.peers single --commit 0.28.3 --ops 1000``.
+``PYTHONPATH=TREE python -m tests.peers single --release 0.28.3 --ops 1000``.
 
 TREE is that version's package. The real handler compares the prompts and trims the caches of a tiny random model, which
 the real generate_step evaluates. Compared after every request: reused tokens, the tokens of the conversation, the
@@ -14,9 +14,10 @@ from types import SimpleNamespace
 
 from cachesim.engines.base import Request
 from cachesim.engines.chat_template import ChatTemplate
-from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.model_layout import rows_of
+from cachesim.engines.mlx_lm.rules import keys
 from tests.peers.bursts import CONTENT, Ours, World
+from tests.peers.releases import rules_at
 
 MODELS = ("llama", "gemma3", "mamba2")
 TURNS = 12                         # requests of a server
@@ -89,7 +90,8 @@ def main(args):
     from tests.peers.real_server import MODELS as KNOWN
     from tests.peers.real_server import build, weights_of
 
-    rules, extends = PROFILES[f"mlx_lm@{args.commit}"], args.commit in ("0.24.1", "0.25.1")
+    rules = rules_at(args.release)
+    extends = rules.key_stopped is keys.key_of_prompt
     for name in MODELS:
         if find_spec(f"mlx_lm.models.{KNOWN[name][0]}") is None:
             print(f"{name:8} is not in this version")

@@ -66,9 +66,9 @@ class Setting(NamedTuple):
     args: tuple
 
 
-def setting(dice):
+def setting(dice, families=FAMILIES):
     """Draw the class, its arguments, dtype and shape of an episode."""
-    family = dice.weighted([(family, family.weight) for family in FAMILIES])
+    family = dice.weighted([(family, family.weight) for family in families])
     if family.kind == "QuantizedKVCache":
         width = 64 * (1 + dice.below(2))
         return Setting(family, dice.among(("f4", "f2")), (1, width, width), 4, (32 if dice.chance(50) else 64, 8))
@@ -93,18 +93,22 @@ def _args(dice, kind):
 
 
 class Talk:
-    """Operations of an episode. ``things``: our caches by place; they determine the possible operations."""
+    """Operations of an episode. ``things``: our caches by place; they determine the possible operations. ``filled``:
+    single caches hold tokens before they are merged, and only what is trimmable is trimmed, as in a server."""
 
-    def __init__(self, dice, setting, things):
+    def __init__(self, dice, setting, things, filled=False):
         self.dice = dice
         self.set = setting
         self.things = things
         self.start = 0
+        self.filled = filled
 
     def actions(self):
         """Yield operations. Apply each before requesting the next."""
         for place in SINGLES:
             yield self._new(place)
+            if self.filled:
+                yield ("update", place, self._count(11), 1, self.dice.size())
         for _ in range(LENGTH):
             yield from self._next()
 
@@ -143,7 +147,7 @@ class Talk:
                               ("quantize", 3 if kind == "KVCache" else 0), ("slot", 4 if kind == "ArraysCache" else 0)])
         if name == "update":
             yield ("update", place, self._count(11), 1, dice.size())
-        elif name == "trim":
+        elif name == "trim" and not (self.filled and not _goes_back(self.things[place], boldly=False)):
             yield ("trim", place, -1 if dice.chance(2) else dice.below(7))
         elif name == "copy":
             yield ("copy", place, dice.among(SINGLES))

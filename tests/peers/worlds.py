@@ -20,7 +20,9 @@ FIELDS = (
 )  # fmt: skip
 QUESTIONS = ("size", "empty", "is_trimmable", "keys_and_values")
 NOT_ALWAYS = frozenset({"keys_and_values", "batch_size"})     # added late; batches also lacked size() at first
-LATE = frozenset({"size", "empty", "nbytes", "make_mask", "meta_state", "is_trimmable"})      # some classes lack them
+LATE = frozenset({"size", "empty", "nbytes", "make_mask", "meta_state", "is_trimmable", "advance"})     # some lack them
+PACKED_COUNTERS = 3                  # that a quantized cache saves: offset, group size, bits
+ABSENT = "absent"                    # stands for an attribute that a class of an older version does not have
 SINGLE_MASKS = (
     {"N": 1, "return_array": False, "window_size": None},
     {"N": 3, "return_array": False, "window_size": None},
@@ -64,6 +66,9 @@ class Ours:
             return np.asarray(value)
         return value if isinstance(value, np.ndarray | np.generic) else None
 
+    def merge(self, singles):
+        return type(singles[0]).merge(singles)
+
     def trim(self, layers, n):
         return caches.trim_prompt_cache(layers, n)
 
@@ -78,22 +83,46 @@ class Ours:
 class Theirs:
     """mlx-lm's classes: those of the installed package, or those of another version's cache.py."""
 
-    def __init__(self, source=None):
+    def __init__(self, source=None, newest=True):
         import mlx.core as mx
 
         self.mx = mx
-        self.unasked = NOT_ALWAYS if source else frozenset()
+        self.unasked = NOT_ALWAYS if source or not newest else frozenset()
         self.caches = _loaded(source) if source else importlib.import_module("mlx_lm.models.cache")
         self.kinds = frozenset(kind for kind in KINDS if hasattr(self.caches, kind))
         self.lacking = frozenset((kind, name) for kind in self.kinds for name in LATE
                                  if not hasattr(getattr(self.caches, kind), name))  # fmt: skip
+        if len(self.caches.QuantizedKVCache().meta_state or ()) > PACKED_COUNTERS:
+            self.lacking |= {("QuantizedKVCache", "meta_state")}                    # until #487 with its step
+
+    def prompt_cache(self):
+        """Return the module of the prompt cache, None for a version that keeps a single conversation."""
+        if hasattr(self.caches, "LRUPromptCache"):
+            return self.caches
+        server = importlib.import_module("mlx_lm.server")       # until #1019
+        return server if hasattr(server, "LRUPromptCache") else None
+
+    def merge(self, singles):
+        kind = type(singles[0])
+        return (kind if hasattr(kind, "merge") else self._batch_class(kind.__name__)).merge(singles)
+
+    def _batch_class(self, kind):
+        return getattr(self.caches, f"Batch{kind}", None)
+
+    def batches(self, kind):
+        """True if caches of this class can be merged into a batch; until #743 the class of the batch does it."""
+        return hasattr(getattr(self.caches, kind), "merge") or hasattr(self._batch_class(kind), "merge")
 
     def steps(self, width):
+        self.width = width
         for kind in self.kinds:
             getattr(self.caches, kind).step = width
 
     def make(self, kind, *args):
-        return getattr(self.caches, kind)(*args)
+        made = getattr(self.caches, kind)(*args)
+        if "step" in vars(made):                      # old classes give each object its own
+            made.step = self.width
+        return made
 
     def restored(self, cache):
         if hasattr(cache, "meta_state"):
@@ -145,7 +174,9 @@ def seen(world, cache):
     out = [name]
     if name == "BatchRotatingKVCache":
         out.append(cache._offset)
-    out += [_asked(world, lambda field=field: getattr(cache, field)) for field in FIELDS if field not in world.unasked]
+    out += [ABSENT if world.unasked and not hasattr(cache, field)
+            else _asked(world, lambda field=field: getattr(cache, field))
+            for field in FIELDS if field not in world.unasked]  # fmt: skip
     late = bool(world.unasked) and name.startswith(("Batch", "CacheList"))
     lacks = {question for kind, question in world.lacking if kind == name} | world.unasked
     questions = [question for question in QUESTIONS[late:] if question not in lacks]
@@ -160,6 +191,8 @@ def seen(world, cache):
     if "make_mask" in lacks:
         return out
     masks = [{"N": n} for n in (1, 3)] if name == "ArraysCache" else SINGLE_MASKS
+    if world.unasked and not hasattr(cache, "make_mask"):
+        return out + [ABSENT] * len(masks)
     return out + [_asked(world, lambda mask=mask: cache.make_mask(**mask)) for mask in masks]
 
 

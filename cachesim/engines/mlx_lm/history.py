@@ -11,7 +11,8 @@ from typing import Mapping
 from cachesim.engines.shared.timeline import Commit, Timeline
 
 LANDED: Mapping[str, Commit] = {
-    "#183": Commit(434, "2025-05-17"), "#405": Commit(531, "2025-08-29"), "#625": Commit(642, "2025-12-02"),
+    "#183": Commit(434, "2025-05-17"), "#405": Commit(531, "2025-08-29"), "#487": Commit(579, "2025-09-23"),
+    "#625": Commit(642, "2025-12-02"),
     "#626": Commit(645, "2025-12-03"), "#655": Commit(657, "2025-12-08"), "#738": Commit(692, "2026-01-07"),
     "#743": Commit(698, "2026-01-09"), "#755": Commit(701, "2026-01-14"), "#741": Commit(735, "2026-01-30"),
     "#834": Commit(738, "2026-02-02"), "#843": Commit(745, "2026-02-04"), "#906": Commit(768, "2026-02-19"),

@@ -129,8 +129,8 @@ class RotatingKVCache(Ring):
         new = columns(keys)
         if self.keys is not None:
             old_keys, old_values = (self.temporal(buffer) for buffer in self.pair())
-            # max_size - 1 old tokens are enough for the first new token
-            drop = columns(old_keys) - self.max_size + 1
+            # max_size - 1 old tokens are enough for the first new token; until #487 max_size of them stay
+            drop = columns(old_keys) - self.max_size + self.rules.ring_spare
             keys = joined(self._dropped(old_keys, drop), keys)
             values = joined(self._dropped(old_values, drop), values)
         self.keys, self.values = keys, values
@@ -175,7 +175,7 @@ class RotatingKVCache(Ring):
         """Return the mask for N queries. Call it before their update."""
         if N > 1:
             window = window_size or self.max_size
-            before = min(self.max_size - 1, self._offset)
+            before = min(self.max_size - self.rules.ring_spare, self._offset)
             wide = before + N > window or return_array
             return create_causal_mask(N, before, window) if wide else "causal"
         if window_size is None or self._offset < window_size or self.max_size <= window_size:

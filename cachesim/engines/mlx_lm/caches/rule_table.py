@@ -25,6 +25,7 @@ class CacheRules(Immutable):
     batch_rotating_state: Callable[[str], bool] = r.rotated_if_text
     arrays_state: Callable[[list[Any], Array | None, Array | None], Any] = r.arrays_state_padded
     ring_meta: tuple[str, ...] = ("keep", "max_size", "offset", "_idx")     # counters that a ring saves as text
+    ring_spare: int = 1                     # columns of a full ring that go before several tokens are appended
     arrays_mask: Callable[[int, Array | None, Array | None], Array | None] = r.mask_padding_only
     arrays_merge_empty: Callable[[int], Array | None] = r.merged_with_zeros
     arrays_extend_none: Callable[[Array | None, Array | None, int, int], Array | None] = r.join_with_zeros
@@ -90,10 +91,13 @@ AT_0_31_1_QWEN35 = replace(AT_M1019, arrays_advance=arrays.advance_never)
 AT_0_30_2 = replace(
     AT_M1019,
     kv_merge_empty=kv.merge_needs_buffers,
+    ring_row_start=kv.row_start_if_padded,
     ring_extract_end=kv.extract_cut_if_padded,
     rotating_merge=kv.merge_all_in_offset,
     masks_window=kv.window_as_array,
 )
+
+AT_0_25_1 = replace(AT_0_30_2, ring_meta=("keep", "max_size", "step", "offset", "_idx"), ring_spare=0)
 
 AT_PR1253 = replace(AT_V0_31_3, arrays_trim=arrays.trim_resets)
 

@@ -103,6 +103,14 @@ def row_start_plain(left_padding: int) -> int:
     return left_padding
 
 
+@rule("ML-RING-EXTRACT-START.padded", Role.MEMORY,
+      mlx_lm(CACHE, "BatchRotatingKVCache.extract", "0.30.2"), until="#738")
+def row_start_if_padded(left_padding: int) -> int:
+    """Return the first column of a row extracted from a batch: its left padding if it has some; a row whose padding the
+    ring has overwritten is not cut."""
+    return max(0, left_padding)
+
+
 @rule("ML-RING-EXTRACT-OFFSET.offset", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extracted_counts_offset(offset: int, length: int) -> int:
     """Return the offset of a ring extracted from a batch: every token that it ever saw."""

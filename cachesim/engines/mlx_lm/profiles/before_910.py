@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.mlx_lm.caches import AT_0_30_2
+from cachesim.engines.mlx_lm.caches import AT_0_25_1, AT_0_30_2
 from cachesim.engines.mlx_lm.lru import (
     LRU_0_24_1,
     LRU_0_28_3,
@@ -56,7 +56,7 @@ V0_30_2 = replace(
     caches=AT_0_30_2,
     lru=LRU_0_30_2,
     ended={"mergeable": "#743", "fresh": "#743", "new_cache": "#834", "right_lengths": "#738", "cancel": "#741",
-           "kv_merge_empty": "#755", "ring_extract_end": "#738",
+           "kv_merge_empty": "#755", "ring_extract_end": "#738", "ring_row_start": "#738",
            "rotating_merge": "#738", "masks_window": "#843", "over_bytes": "#906"},
 )  # fmt: skip
 """Compared with the real server: 400 drawn bursts without a difference."""
@@ -80,7 +80,8 @@ V0_25_1 = replace(
     build="2025-06-07",
     source="mlx-lm v0.25.1 (584780a0)",
     key_stopped=keys.key_of_prompt,          # until #405
-    ended={"key_stopped": "#405"},
+    caches=AT_0_25_1,
+    ended={"key_stopped": "#405", "ring_meta": "#487", "ring_spare": "#487"},
 )
 
 V0_24_1 = replace(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_PR999, RotatingKVCache
+from cachesim.engines.mlx_lm.caches import AT_0_25_1, AT_PR999, RotatingKVCache
 from tests.unit.engines.mlx_lm.rows import VALUE, both, feed, filled, told
 
 
@@ -34,6 +35,14 @@ def test_several_tokens_after_a_wrap_come_in_temporal_order():
     ring = filled(RotatingKVCache(4), 1, 4)
     feed(ring, [5])
     assert feed(ring, [6, 7]) == [3, 4, 5, 6, 7]
+
+
+def test_until_487_a_full_ring_keeps_every_column_before_several_tokens():
+    ring = filled(RotatingKVCache(4, rules=AT_0_25_1), 1, 6)
+    assert np.asarray(ring.make_mask(2)).shape[-1] == 6
+    assert feed(ring, [7, 8]) == [3, 4, 5, 6, 7, 8]
+    assert feed(ring, [9]) == [9, 6, 7, 8]
+    assert ring.meta_state == ("0", "4", "256", "9", "1")
 
 
 def test_kept_columns_stay_when_several_tokens_come():

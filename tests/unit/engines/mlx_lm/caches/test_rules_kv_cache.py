@@ -31,6 +31,7 @@ def test_a_ring_takes_its_size_or_its_place_in_a_batch():
 
 def test_a_row_starts_after_its_padding_unless_that_was_overwritten():
     assert [rules.row_start_clamped(padding) for padding in (-3, 0, 2)] == [0, 0, 2]
+    assert [rules.row_start_if_padded(padding) for padding in (-3, 0, 2)] == [0, 0, 2]
     assert [rules.row_start_plain(padding) for padding in (-3, 2)] == [-3, 2]
 
 
