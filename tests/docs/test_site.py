@@ -54,6 +54,12 @@ def test_pictures_of_documents_are_found_and_exist(pages):
     assert [picture for picture in shown if not (ROOT / picture).is_file()] == []
 
 
+def test_every_column_of_a_table_has_a_heading(pages):
+    heads = [(path, head) for path, page in pages.items()
+             for head in re.findall(r"^(\|.*)\n\|[ |:-]+$", page.text, re.M)]  # fmt: skip
+    assert heads and [one for one in heads if "" in map(str.strip, one[1].strip("|").split("|"))] == []
+
+
 def test_the_search_box_knows_every_page_but_lists(pages):
     rows = entries_script(pages.values()).splitlines()[0].removeprefix("window.CACHESIM_ENTRIES = ").rstrip(";")
     known = {row["path"] for row in json.loads(rows)}
