@@ -131,12 +131,14 @@ class SlotTexts:
                 yield PromptChoice(contents, lcp, f"{lcp} tokens in common with the slot")
 
     def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
-        """Yield beginnings taken from conversations that left their slots, most recent first."""
+        """Yield beginnings taken from conversations that left their slots, most recent first. Half of a conversation is
+        enough for a server to load it, and may lie before its last checkpoints."""
         least = logged.lcp if logged.is_loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
         for text in reversed([*self.stored, *self.slots.values()]):
             if logged.is_loaded and logged.held not in (None, text.size):
                 continue
-            for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
+            longest = min(text.size, n_tokens)
+            for lcp in dict.fromkeys((least, least + 1, longest, text.prompt, (least + longest) // 2)):
                 if least <= lcp <= min(n_tokens, text.size) and lcp:
                     yield PromptChoice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
 

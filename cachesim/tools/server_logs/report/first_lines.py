@@ -143,13 +143,17 @@ def _worst(requests: Sequence[RequestNumbers]) -> RequestNumbers | None:
 
 
 def _previous(requests: Sequence[RequestNumbers], worst: RequestNumbers) -> RequestNumbers | None:
-    """Return the request whose prompt and answer the slot held when the worst came, None if that does not follow."""
+    """Return the request whose prompt and answer the slot held when the worst came, None if that does not follow: a
+    prompt that was refused or interrupted is longer than what its slot holds."""
     earlier = requests[: requests.index(worst)]
     same = [one for one in earlier if (one.run, one.slot) == (worst.run, worst.slot)]
     held = worst.numbers.get("held")
     if not same or held is None or "end" not in same[-1].numbers:
         return None
     end = same[-1].numbers["end"]
+    prompt = same[-1].numbers.get("n_tokens")
+    if prompt is not None and end.high is not None and end.high < prompt.low:
+        return None
     meets = (held.high is None or end.low <= held.high) and (end.high is None or held.low <= end.high)
     return same[-1] if meets else None
 

@@ -58,6 +58,7 @@ def test_images_moved_if_all_old_ones_are_still_there():
 
 @pytest.mark.parametrize(("old", "new", "at", "found"), [
     (["s:S", "1", "a:2", "3", "a:4"], ["s:S", "3", "a:4", "5"], 1, (DROPPED, 2)),
+    (["s:S", *"1a2b3c4d5"], ["s:S", "5", "6"], 1, (DROPPED, 8)),
     (["s:S", "0", "1", "a:2", "3", "a:4"], ["s:S", "0", "3", "a:4", "5"], 2, (TAKEN_OUT, 2)),
     (["1", "a:2", "3"], ["9", "8", "1", "a:2", "3"], 0, (INSERTED, 2)),
     (["1", "a:2", "3", "a:4", "5"], ["A summary of it", "3"], 0, (SUMMARY, 3)),

@@ -404,14 +404,15 @@ def test_the_repaired_rule_reuses_a_shared_cell_outside_the_windows_of_all_its_s
 def test_cells_that_were_tried_are_put_back_also_beyond_those_that_were_ever_used(cells):
     """The arrays may end exactly before the cell with the largest number."""
     held = table(size=1 << 16, s0=4)
+    held.move(0, 0, POS_INF, 2)
     beyond = len(held.pos)
     for tried in (cells, [beyond]):
-        before = (held.pos[:4].tolist(), held.used, held.head, held.end)
+        before = (held.pos[:4].tolist(), held.shift[:4].tolist(), held.used, held.head, held.end)
         put_back = held.save_at(np.array(tried))
         held.place(np.array(tried), np.arange(50, 50 + len(tried)), 1)
         held.head = tried[-1] + 1
         put_back()
-        assert (held.pos[:4].tolist(), held.used, held.head, held.end) == before
+        assert (held.pos[:4].tolist(), held.shift[:4].tolist(), held.used, held.head, held.end) == before
         held.check()
 
 

@@ -372,6 +372,9 @@ def test_a_window_keeps_as_many_rows_as_a_checkpoint(found, held):
 @pytest.mark.parametrize(("numbers", "held"), [
     ({}, None), ({"held": 30}, 30), ({"held": (20, 40), "cache_n": 30}, 30), ({"held": (20, 40), "cache_n": 50}, 30),
     ({"held": (20, 40)}, 30), ({"cache_n": 50}, None), ({"held": 30, "cache_n": 20}, 30),
+    ({"held": (1244, 1245), "cache_n": 1226, "f_keep": 0.985}, 1245),
+    ({"held": (1244, 1245), "cache_n": 1225, "f_keep": 0.985}, 1244),
+    ({"held": (1244, 1245), "cache_n": 1300, "f_keep": 0.985}, 1244),
 ])  # fmt: skip
 def test_a_slot_held_what_its_first_request_reused_if_the_log_allows_it(numbers, held):
     assert held_before(request_of(**numbers)) == held

@@ -52,6 +52,15 @@ EDITED = [*served(1, 2000, 2000), *served(60, 3000, 2500, ms=6000, choice=shares
 """A prompt that differs after about 1,000 of 2,009 tokens, and reuses 500 of them."""
 
 
+REFUSED = [
+    f"slot get_availabl: id  0 | task -1 | {shares(0.400, 0.996)}",
+    "slot launch_slot_: id  0 | task 50 | processing task",
+    "srv    send_error: task id = 50, error: request (5000 tokens) exceeds the available context size (4096 tokens), "
+    "try increasing it",
+    "slot      release: id  0 | task 50 | stop processing: n_tokens = 2009, truncated = 0",
+]
+
+
 def numbers_in(text):
     """Return the numbers of a sentence."""
     return [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
@@ -78,6 +87,7 @@ def test_the_time_is_that_of_the_requests_that_lost_tokens():
 @pytest.mark.parametrize(("lines", "numbers"), [
     (EDITED, [0, 60, 2003, 2010, 998, 1000, 2000]),                              # of the previous prompt
     ([*served(1, 1200, 1200), *EDITED[4:]], [0, 60, 2003, 2010, 998, 1000]),     # the slot holds something else
+    ([*EDITED[:4], *REFUSED, *EDITED[4:]], [0, 60, 2003, 2010, 998, 1000]),
     ([*served(1, 2000, 2000, made=500), *served(60, 3000, 1000, choice=shares(0.733, 0.880))], [0, 60, 2497, 2501]),
     ([*served(1, 2000, 2000), *served(60, 3000, 991, choice=shares(0.670, 1.0))], [0, 60, 2009, 2012]),
 ])  # fmt: skip
