@@ -116,12 +116,15 @@ UNREAD = "unread"
 """The request asks not to read stored prefixes."""
 
 
+OK = 200                      # HTTP status of an answer
+
+
 @dataclass(slots=True, repr=False)
 class Answer:
     """The reply to a request. Counts are in tokens."""
 
     request: int                                          # number of the request
-    status: int = 200                                     # HTTP status
+    status: int = OK                                      # HTTP status
     error: str = ""                                       # error text of the real server
     error_kind: str = ""  # kind of the error or process end, independent of its numbers
     error_numbers: Mapping[str, int] = field(default_factory=dict)  # numbers of the error, by name
@@ -149,6 +152,11 @@ class Answer:
     children: list[Answer] = field(default_factory=list)  # answers of the second and later completions
     under: str = ""                                       # what its tokens are computed under, "" = nothing
     keys: Keys = ()                                       # keys that a cold run of the request computes under
+
+    @property
+    def reply_status(self) -> int:
+        """HTTP status of the reply to the request. The error of one of several answers is the reply to all."""
+        return next((one.status for one in (self, *self.children) if one.status != OK), OK)
 
     @property
     def cache_n(self) -> int:

@@ -27,7 +27,8 @@ def compare_answer(response: Mapping[str, Any], answer: Answer, prompt: int | No
     """Return the first field in which an answer or a further completion of it differs, None if all agree. ``prompt``:
     length of the answered prompt, None = unknown."""
     names = ("status",) if "error" in response else ("status", *FIELDS, *FURTHER)
-    wrong = first_field(response, {name: getattr(answer, name) for name in names}, names)
+    ours = {name: getattr(answer, name) for name in names} | {"status": answer.reply_status}
+    wrong = first_field(response, ours, names)
     if "error" in response:
         return wrong
     if prompt is not None:

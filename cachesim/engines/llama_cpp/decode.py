@@ -36,6 +36,8 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
     """Evaluate the batch view by view. After each view, sample for the slots whose output token lies in it."""
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
+        if off:
+            _lead_next_view(srv, srv.slots[batch.seq[0]])
         view = batch.view(off, n)
         stop = off + len(view)
         cost = cost_of(srv.context.model, stop - off, srv.settings.n_ubatch, sum(view.pos))
@@ -63,6 +65,15 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
         srv.emit(llama_ev.KvFull(n, ret))
+
+
+def _lead_next_view(srv: Core, leader: Slot) -> None:
+    """Go on with the batch that a slot leads. Raise ProcessAborted if its request has ended and the rule says so."""
+    if leader.task is not None:
+        return
+    text = srv.decide(srv.rules.view_lead(), leader)
+    if text is not None:
+        raise ProcessAborted(text, "batch-led-by-an-ended-request")
 
 
 def fail_batch(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:

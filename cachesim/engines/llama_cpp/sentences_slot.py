@@ -123,6 +123,9 @@ FAMILIES: dict[str, Say] = {
         "no idle slot may be purged: the KV cache is not unified"),
     "LC-WAIT": lambda v, b: f"a slot with {counted(b['held'], 'token')} has a request that waits: " + (
         "it is cleared" if v else "it keeps its cells"),
+    "LC-CHILDREN-COUNT": lambda v, b: (
+        f"the other completions report {counted(v, 'evaluated token')}: {b['evaluated']} so far, {b['batched']} in "
+        "the batch"),
     "LC-CHILDREN-AT": lambda v, b: (
         f"{counted(b['output'] + 1 - b['stop'], 'token')} of the prompt not evaluated yet: "
         f"{'copied without them' if v else 'not copied yet'} to the other completions"),

@@ -319,11 +319,21 @@ def activate_children(srv: Core, stop: int) -> None:
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             answer, source = child.task.answer, parent.task.answer
             answer.reused = source.reused
-            answer.prompt_n = source.prompt_n
+            answer.prompt_n = _reported_by_children(srv, parent, source.prompt_n, stop)
             answer.deciding = source.deciding
-            answer.copied_n = source.prompt_n
+            answer.copied_n = answer.prompt_n
             srv.changed(child, "overwritten", "")
         parent.children = []
+
+
+def _reported_by_children(srv: Core, parent: Slot, evaluated: int, stop: int) -> int:
+    """Return the evaluated tokens that a completion reports whose parent's prompt is copied at index ``stop`` of the
+    batch, after ``evaluated`` of its tokens."""
+    first, last = parent.prompt_span
+    left = max(0, last - max(first, stop))
+    count = srv.rules.children_count(evaluated, evaluated + left)
+    reported: int = srv.decide(count, parent) if left else count.value
+    return reported
 
 
 def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:

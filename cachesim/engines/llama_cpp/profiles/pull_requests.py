@@ -27,6 +27,8 @@ B9765 = replace(
     pc_alloc=pc.admit_any,                   # until #25070
     pc_update=pc.evict_spare_one,            # until #25070
     clear=prompt_lifecycle.clear_tokens,               # until #25649
+    view_lead=prompt_lifecycle.part_is_led,  # until #25649
+    children_count=slot_selection.count_of_batch,    # until #26920
     restore_failed=prompt_lifecycle.restore_failed_tokens,   # until #26640
     ckpt_break=old_make.break_cr8,           # until #25420
     ckpt_create=old_make.create_cr8,         # until #25472
@@ -61,6 +63,7 @@ B9518 = replace(
     discard_fit=shifts.discard_free,         # until #24150
     spec_room=speculative.batch_has_room,           # until #24843
     spec_split=speculative.split_is_not_seen,       # until #24843
+    view_lead=prompt_lifecycle.batch_is_led,        # until #24843
     min_step=256,                            # until #24176
     fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; until #24843
     empty_batch_line="no tokens to decode",   # recorded at b9713; until #24843

@@ -168,6 +168,7 @@ class Rules(RuleSet):
     idle_purge: Callable[[bool], Decision] = slot_selection.purge_if_unified
     batch_check: Callable[[], Decision] = cell_faults.check_next
     decode_retry: Callable[[bool, int], Decision] = prompt_lifecycle.next_attempt
+    view_lead: Callable[[], Decision] = prompt_lifecycle.batch_is_led
     fail_clears: Callable[[int], Decision] = prompt_lifecycle.failure_clears
     ckpt_after: Callable[[bool], Decision] = make.nothing_after_prompt
     end: Callable[[int, int, int, int, bool, str, Sequence[str], bool], Decision] = prompt_lifecycle.end_of_generation
@@ -218,6 +219,7 @@ class Rules(RuleSet):
     task_first: Callable[[int], Decision] = prompt_lifecycle.slot_first
     waiting: Callable[[int], Decision] = slot_selection.waiting_keeps
     children_at: Callable[[int, int], Decision] = slot_selection.copied_after_view
+    children_count: Callable[[int, int], Decision] = slot_selection.count_of_views
     kv_shared: Callable[[], Decision] = seq_rm_and_state.shared_stays
     file_empty: Callable[[int], Decision] = slot_file.empty_stays
     min_step: int = 8192                    # fewest tokens between two checkpoints

@@ -208,6 +208,23 @@ def next_attempt(purged: bool, n_batch: int) -> Decision:
     return Decision(value, {"purged": purged, "n_batch": n_batch})
 
 
+@rule("LC-VIEW-LEAD", Role.FAIL,
+      llama_cpp(CONTEXT, 'update_slots "batch.slot_batched" "llama_set_embeddings"', "3f545be",
+                note="since #25649, and before #24843"))  # fmt: skip
+def batch_is_led() -> Decision:
+    """Return the message that ends the process if the request that leads a batch has ended before a later part of the
+    batch: None, because a batch is set up once. It is evaluated in parts when cells are lacking."""
+    return Decision(None, {})
+
+
+@rule("LC-VIEW-LEAD.ASSERTS", Role.FAIL,
+      llama_cpp(CONTEXT, 'decode "llama_set_embeddings", need_embd', "bddfd2b11", note="recorded at b9873"),
+      since="#24843 (b9752)", until="#25649 (b10011)")  # fmt: skip
+def part_is_led() -> Decision:
+    """Return the message that ends the process: each part is set up by the request that leads the batch."""
+    return Decision("GGML_ASSERT(task) failed", {})
+
+
 def stop_word(said: str, words: Sequence[str]) -> str:
     """Return the first stop word that the generated text contains, "" = none."""
     return next((word for word in words if word and word in said), "")

@@ -204,6 +204,22 @@ def children_copy(n: int) -> Decision:
     return Decision(COPIED, {"n": n})
 
 
+@rule("LC-CHILDREN-COUNT", Role.MEMORY,
+      llama_cpp(CONTEXT, 'decode "n_prompt_processed++", copy_state_to', "3f545be"), since="#26920 (b10406)")
+def count_of_views(evaluated: int, batched: int) -> Decision:
+    """Return the evaluated tokens of a prompt that its further completions report, if it is copied before its last
+    token: those of the views so far, not all that are in the batch."""
+    return Decision(evaluated, {"evaluated": evaluated, "batched": batched})
+
+
+@rule("LC-CHILDREN-COUNT.BATCH", Role.MEMORY,
+      llama_cpp(CONTEXT, 'update_slots "n_prompt_tokens_processed++", copy_state_to', "73618f27a",
+                note="recorded at b8156"), until="#26920 (b10406)")  # fmt: skip
+def count_of_batch(evaluated: int, batched: int) -> Decision:
+    """Return the evaluated tokens of a prompt that its further completions report: all that are in the batch."""
+    return Decision(batched, {"evaluated": evaluated, "batched": batched})
+
+
 @rule("LC-CHILDREN-AT.VIEW", Role.MEMORY, llama_cpp(CONTEXT, 'decode "is_parent {" "copy_state_to"', "3f545be"))
 def copied_after_view(output: int, stop: int) -> Decision:
     """Return True: a prompt that is in the batch as a whole is copied to its further completions after the next

@@ -81,7 +81,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
             if step.members:
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
-                    ours, far = run.sides.get(id(member.request), UNKNOWN), max(_gaps(one), default=None)
+                    ours, far = run.side_of(member), max(_gaps(one), default=None)
                     if step.stuck and not first and ours == UNKNOWN:
                         ours = ours._replace(status=NEVER_ANSWERED)
                     same, why = (False, "") if first and not race else _same(ours, theirs, race, far)
@@ -89,7 +89,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
                         same, why = None, run.unsearched
                     elif same is False and raced:
                         same, why, first = None, raced, ""
-                    elif same is False and not first and _is_lost(ours, theirs, run.sides_of(step)):
+                    elif same is False and not first and _is_lost(ours, theirs, [*map(run.side_of, step.members)]):
                         same, why = None, LOST_ANSWER
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
@@ -116,7 +116,7 @@ class _Beside(TraceReplay):
     """A replay that records the simulator's answers, and ignores sizes if those of the real model differ."""
 
     def __init__(self, trace: Any, mode: str, folder: Path, sized: bool) -> None:
-        self.sides: dict[int, RequestResult] = {}
+        self.sides: dict[int, tuple[Answer, RequestResult]] = {}
         self.judge: Judge | None = None
         self.unsearched = ""            # reason why the requests of the step are undecided, "" = they are decided
         self.sized = sized
@@ -127,13 +127,16 @@ class _Beside(TraceReplay):
         self.judge = self.judge or Judge(server.model)
         slot = server.inspection.live(answer.id_slot) if answer.status == OK and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
-        status = ENDED if answer.died else answer.status
         told = self._as_recorded(request, answer, equal)           # the other side's cold server shifts like it
-        self.sides[id(request)] = RequestResult(answer.cache_n, answer.prompt_n, status, told)
+        self.sides[id(request)] = answer, RequestResult(answer.cache_n, answer.prompt_n, None, told)
 
-    def sides_of(self, step: TraceStep) -> list[RequestResult]:
-        """Return the simulated results of a step's requests."""
-        return [self.sides.get(id(member.request), UNKNOWN) for member in step.members]
+    def side_of(self, member: TraceMember) -> RequestResult:
+        """Return the simulated result of a request whose step is done: one of its completions may have failed last."""
+        found = self.sides.get(id(member.request))
+        if found is None:
+            return UNKNOWN
+        answer, result = found
+        return result._replace(status=ENDED if answer.died else answer.reply_status)
 
     def first(self, step: TraceStep) -> str:
         """Replay a step; return the first difference, "" for none. The last lines of a process that ends may be
