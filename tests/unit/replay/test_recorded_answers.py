@@ -55,6 +55,7 @@ def test_of_an_error_only_the_status_is_compared():
     failed = {**RESPONSE, "status": 400, "error": {"code": 400}, "cache_n": 99, "tokens": [1]}
     assert compare_answer(failed, ours(status=400), 1) is None
     assert compare_answer(failed, ours(), 1) == {"field": "status", "recorded": 400, "ours": 200}
+    assert compare_answer(failed, ours(children=[ours(), ours(status=400)]), 1) is None, "one error is the reply to all"
 
 
 @pytest.mark.parametrize(("tokens", "found"), [

@@ -75,13 +75,14 @@ def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], 
 
 
 def _children(said: Sequence[Entry], parent: int) -> list[int]:
-    """Return the tasks of further completions, which are launched right before their parent."""
+    """Return the tasks of further completions, which are launched right before their parent; [] for builds that do not
+    print which tasks are children."""
     found: list[int] = []
     for event in map(read_event, said):
         if event is not None and event["ev"] == "launch":
             if event["task"] == parent:
                 return found
-            found = [*found, event["task"]] if event["is_child"] else []
+            found = [*found, event["task"]] if event.get("is_child") else []
     return []
 
 

@@ -18,7 +18,7 @@ OLDER_THAN_HEAD = {
     "ckpt_break": "LC-CKPT-BREAK.CR7", "ckpt_create": "LC-CKPT-CREATE.CR7", "ckpt_spacing": "LC-CKPT-SPACING.NONE",
     "min_step": 256, "slot_file_header": 12, "restore_failed": "LC-RESTORE-FAIL.TOKENS",
     "rs_split": "LC-RS-SPLIT.ALONE", "spec_room": "LC-SPEC-ROOM.COMMON", "spec_split": "LC-SPEC-SPLIT.NONE",
-    "spec_count": "LC-SPEC-COUNT.ALL",
+    "spec_count": "LC-SPEC-COUNT.ALL", "children_count": "LC-CHILDREN-COUNT.BATCH",
     "context_shift": "LC-SHIFT.POSITIVE", "most_images": 0, "marks": "LC-MARKS.SPANS",
     "discard_fit": "LC-DISCARD.FREE", "empty_batch_line": "no tokens to decode",
 }

@@ -99,6 +99,8 @@ def test_completions_of_a_disconnected_client_are_those_launched_before_it(tmp_p
                      "completions": [{"index": 1, "tokens": []}, {"index": 2, "tokens": []}]}  # fmt: skip
     other = log_of(tmp_path, None, 7, before=[*children, launch(4)])
     assert hung_up([], {"prompt": [1, 2], "n_cmpl": 3}, other, 3)["completions"] == []
+    unnamed = log_of(tmp_path, None, 7, before=[launch(4).partition(", is_child")[0]])       # of b7376
+    assert hung_up([], {"prompt": [1, 2], "n_cmpl": 2}, unnamed, 3)["completions"] == []
     assert "completions" not in hung_up([], {"prompt": [1, 2], "n_cmpl": 1}, lines, 3)
 
 
