@@ -161,6 +161,15 @@ def test_after_a_disconnect_differences_of_decisions_are_undecided_and_those_of_
     assert (found[what == "count"].same, found[what == "count"].why) == (None if why else False, why)
 
 
+def test_where_one_of_several_completions_ended_is_open_after_a_disconnect():
+    def change(data):
+        event = next(one for one in data["steps"][0]["events"] if one["ev"] == "release")
+        event["n_tokens"] += 1
+
+    [row] = compared(line("A9>9{cancel_after=2 n_cmpl=2}", parallel=2), change)
+    assert (row.same, row.why) == (None, DISCONNECTED)
+
+
 @pytest.mark.parametrize(("field", "sized", "is_same"), [
     ("mib", True, False), ("mib", False, True), ("n_tokens", False, False)])  # fmt: skip
 def test_a_field_of_a_decision_counts_unless_it_is_a_size_of_another_model(field, sized, is_same):

@@ -104,12 +104,15 @@ def _is_lost(ours: RequestResult, theirs: RequestResult, all_ours: Sequence[Requ
 
 def _unknown_end(members: Sequence[Mapping[str, Any]], first: str) -> str:
     """Return why differences from this step on say nothing, "" if they count: a model ended an answer by itself, or a
-    client disconnected and the first difference is one of decisions. ``first``: the first difference."""
+    client disconnected and the first difference is one of decisions, or of where one of several completions ended.
+    ``first``: the first difference."""
     stops = [(member.get("response") or {}).get("stop_type") for member in members]
     if "eos" in stops:
         return ENDED_EARLY
-    disconnects = any("cancel_after" in (member.get("request") or {}) for member in members)
-    return DISCONNECTED if disconnects and first.startswith("decision") else ""
+    left = [request for member in members if "cancel_after" in (request := member.get("request") or {})]
+    is_shared = any(int(request.get("n_cmpl", 1)) > 1 for request in left)     # whose release is whose is not printed
+    is_open = first.startswith("decision") or (is_shared and first.startswith("release"))
+    return DISCONNECTED if left and is_open else ""
 
 
 class _Beside(TraceReplay):
