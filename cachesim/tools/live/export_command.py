@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cachesim.base import exits
 from cachesim.base.console import complain, note, say, say_json
 from cachesim.base.errors import BadInput, unfinished
+from cachesim.base.progress_bar import LateBar
 from cachesim.tools.live.llama_server.export import FORMS
 from cachesim.tools.run.arguments import add_json, add_model, add_profiles, add_settings, case_options, read_case
 from cachesim.tools.run.work_arguments import add_limits
@@ -109,7 +110,8 @@ def _exported(scenario: Scenario, profile: str, form: str, build: str, asked: Is
     from cachesim.tools.live.llama_server.export.script import make_script
     from cachesim.tools.live.llama_server.export.shell import shell_script
 
-    script = make_script(scenario, profile)
+    with LateBar("running the case"):
+        script = make_script(scenario, profile)
     check_fault(script)
     if form == "script":
         return ExportedText(standalone_script(script, _wheel(build)), script.notes)
