@@ -15,7 +15,7 @@ MLX_LM = [
            "        self.offset -= n\n        return n\n\n    def make_mask",
            "        self.offset -= max(n - 1, 0)\n        return n\n\n    def make_mask"),
     _fault("the ring keeps one token too few",
-           "drop = columns(old_keys) - self.max_size + 1", "drop = columns(old_keys) - self.max_size + 2"),
+           "self.max_size + self.rules.ring_spare", "self.max_size + self.rules.ring_spare + 1"),
     _fault("a hit lends the stored layers",
            'return HandOut("copy")\n\n\n@rule("ML-LRU-HAND.consume"',
            'return HandOut("lend")\n\n\n@rule("ML-LRU-HAND.consume"'),

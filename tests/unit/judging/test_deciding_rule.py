@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.engines.registry import profiles, rules_of
@@ -74,11 +76,18 @@ def test_rule_that_corrects_the_answer_comes_before_one_that_hides_the_fault():
     assert [one.cache_n for one in decided.cures[:2]] == [61, 0]
 
 
+def _in_other_slot(step):
+    return replace(step, request=replace(step.request, id_slot=1 - step.request.id_slot))
+
+
 @pytest.mark.long
 def test_error_takes_the_place_of_a_fault_only_if_the_other_rule_set_gives_it_too():
     decided = found("llama-draft-longer-than-batch", B11549, 1)
     assert all(one.status == 200 for one in decided.cures)
-    decided = found("llama-24840-draft-split-by-shortage", B9518, 0)
+    scenario = load(corpus_files()["llama-24840-draft-split-by-shortage"], set(profiles()))
+    other_slots = replace(scenario, steps=tuple(map(_in_other_slot, scenario.steps)))
+    assert not deciding_rule(run_judged(scenario, B9518, "provenance"), 0).cures, "the draft's slot leads: b9765 ends"
+    decided = deciding_rule(run_judged(other_slots, B9518, "provenance"), 0)
     assert (decided.cures[0].variant, decided.cures[0].status) == ("LC-SPEC-SPLIT.ERROR", 500)
     assert "an error 500 takes the place of the fault" in next(decided_sentences(decided))
 
