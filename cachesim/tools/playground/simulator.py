@@ -25,6 +25,7 @@ LONGER = "run it on the command line, which has no such limit"
 class QueueFull(Exception):
     """The queue is full."""
 
+ENDING = 2                   # seconds in which a worker ends after it has closed its pipe
 
 class Simulator:
     """Worker process that answers a request at a time; it is replaced if it ends or exceeds its time. ``cpu``: seconds
@@ -68,12 +69,19 @@ class Simulator:
             await self.close()
             return problem(f"the simulation took longer than {self._seconds:g} s", LONGER)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            if await self.close() == TIMED_OUT:
+            if await self._exit_code() == TIMED_OUT:
                 return problem(f"the simulation took longer than {self._cpu:g} s of CPU time", LONGER)
             return problem("the simulation ended without a result; the terminal of the playground may say why")
         except BaseException:                 # the reply would be taken for that of the next request
             await self.close()
             raise
+
+    async def _exit_code(self) -> int | None:
+        """End a worker whose pipe is closed; return its code. A worker that ends by itself may need a moment."""
+        if self._process is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), ENDING)
+        return await self.close()
 
     async def close(self) -> int | None:
         """End the worker; return its code, None = none ran."""
