@@ -19,13 +19,13 @@ SECONDS = 60.0               # time for a case, after which the worker is replac
 TIMED_OUT = -getattr(signal, "SIGPROF", 0)       # return code of a worker whose CPU time is over
 WAITING = 8                  # cases in the queue, the current case included
 REPLY = 1 << 24              # longest result [bytes]
+ENDING = 2                   # seconds in which a worker ends after it has closed its pipe
 LONGER = "run it on the command line, which has no such limit"
 
 
 class QueueFull(Exception):
     """The queue is full."""
 
-ENDING = 2                   # seconds in which a worker ends after it has closed its pipe
 
 class Simulator:
     """Worker process that answers a request at a time; it is replaced if it ends or exceeds its time. ``cpu``: seconds
