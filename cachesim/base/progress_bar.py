@@ -18,10 +18,15 @@ T = TypeVar("T")
 DELAY = 2.0                  # seconds until a late bar appears
 
 
+def _is_wanted() -> bool:
+    """True if stderr is a terminal and ``-q`` was not given."""
+    return not OutputOptions.quiet and sys.stderr is not None and sys.stderr.isatty()
+
+
 def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
     """Yield the items and show a progress bar on stderr if that is a terminal. ``total``: None if unknown. The bar of a
     single item appears after some seconds."""
-    if OutputOptions.quiet or sys.stderr is None or not sys.stderr.isatty():
+    if not _is_wanted():
         yield from items
         return
     if total is not None and total < 2:
@@ -51,7 +56,7 @@ class ProgressBar:
 
     def __init__(self) -> None:
         self._shown: Progress | None = None
-        if not OutputOptions.quiet and sys.stderr is not None and sys.stderr.isatty():
+        if _is_wanted():
             from rich.console import Console
             from rich.progress import Progress
 
@@ -103,7 +108,8 @@ class LateBar:
         self._timer.daemon = True
 
     def __enter__(self) -> LateBar:
-        self._timer.start()
+        if _is_wanted():
+            self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -116,7 +116,7 @@ UNREAD = "unread"
 """The request asks not to read stored prefixes."""
 
 
-OK = 200                      # HTTP status of an answer
+HTTP_OK = 200                 # HTTP status of an answer
 
 
 @dataclass(slots=True, repr=False)
@@ -124,7 +124,7 @@ class Answer:
     """The reply to a request. Counts are in tokens."""
 
     request: int                                          # number of the request
-    status: int = OK                                      # HTTP status
+    status: int = HTTP_OK                                 # HTTP status
     error: str = ""                                       # error text of the real server
     error_kind: str = ""  # kind of the error or process end, independent of its numbers
     error_numbers: Mapping[str, int] = field(default_factory=dict)  # numbers of the error, by name
@@ -156,7 +156,7 @@ class Answer:
     @property
     def reply_status(self) -> int:
         """HTTP status of the reply to the request. The error of one of several answers is the reply to all."""
-        return next((one.status for one in (self, *self.children) if one.status != OK), OK)
+        return next((one.status for one in (self, *self.children) if one.status != HTTP_OK), HTTP_OK)
 
     @property
     def cache_n(self) -> int:

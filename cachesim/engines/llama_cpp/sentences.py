@@ -83,8 +83,9 @@ PROMPT: dict[str, Say] = {
     "LC-TRIM": lambda v, b: f"seq_rm from {b['n_past']} on failed: " + (
         "slot cleared, the whole prompt is re-evaluated" if v else "the server aborts"),
     "LC-DECODE": _decode,
-    "LC-VIEW-LEAD": lambda v, b: "the request that leads the batch has ended before its next part" + (
-        f", and the process ends: {v}" if v else ", which changes nothing"),
+    "LC-VIEW-LEAD": lambda v, b: (
+        f"the request that leads the batch has ended before its next part, and the process ends: {v}") if v else (
+        NoEffect("the request that leads the batch has ended before its next part")),
     "LC-END": _end,
     "LC-SHIFT": _shift,
     "LC-DISCARD": lambda v, b: v or NoEffect(f"n_discard = {b['n_discard']} is accepted"),

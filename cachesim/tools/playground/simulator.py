@@ -21,6 +21,7 @@ WAITING = 8                  # cases in the queue, the current case included
 REPLY = 1 << 24              # longest result [bytes]
 ENDING = 2                   # seconds in which a worker ends after it has closed its pipe
 LONGER = "run it on the command line, which has no such limit"
+ENDED = "the simulation ended without a result; the terminal of the playground may say why"
 
 
 class QueueFull(Exception):
@@ -68,20 +69,26 @@ class Simulator:
         except TimeoutError:
             await self.close()
             return problem(f"the simulation took longer than {self._seconds:g} s", LONGER)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except asyncio.LimitOverrunError:
+            await self.close()
+            return problem(ENDED)
+        except (ConnectionError, asyncio.IncompleteReadError):
             if await self._exit_code() == TIMED_OUT:
                 return problem(f"the simulation took longer than {self._cpu:g} s of CPU time", LONGER)
-            return problem("the simulation ended without a result; the terminal of the playground may say why")
+            return problem(ENDED)
         except BaseException:                 # the reply would be taken for that of the next request
             await self.close()
             raise
 
     async def _exit_code(self) -> int | None:
         """End a worker whose pipe is closed; return its code. A worker that ends by itself may need a moment."""
-        if self._process is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), ENDING)
-        return await self.close()
+        try:
+            if self._process is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), ENDING)
+        finally:
+            code = await self.close()
+        return code
 
     async def close(self) -> int | None:
         """End the worker; return its code, None = none ran."""

@@ -98,6 +98,13 @@ def test_alternatives_of_the_rules_that_charges_cite_are_tried_first(tables, mon
     assert [(one.request, one.what, one.rule) for one in predicted(run)] == [(3, "charge", rule), (3, "verdict", rule)]
 
 
+def test_answers_of_other_rule_sets_are_tried_before_values_that_no_server_may_give():
+    """The run has 29 alternatives that nothing refutes; 16 are tried."""
+    scenario = load(corpus_files()["sglang-revived-node-frees-read-slots"])
+    [first, *_] = predicted(run_judged(scenario, "sglang@0.5.9", "provenance"))
+    assert first[1:] == ("verdict", "SG-WINDOW-FRONTIER.NONE", "some", "SG-WINDOW-FRONTIER.BARE")
+
+
 def test_a_run_in_which_nothing_is_wrong_depends_on_nothing(tables):
     only_read(ERASE)
     run = played("A10>2")

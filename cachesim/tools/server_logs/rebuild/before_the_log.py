@@ -15,7 +15,7 @@ from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 from cachesim.tools.server_logs.rebuild.request_order import ChainedRequest
-from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, END, largest_part
+from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, END, smallest_whole
 
 LEAST_SIMILAR = 0.1          # share of a prompt that a slot must have in common with it to be chosen for it, by default
 SHORT_PROMPT = 256          # assumed tokens of a checkpoint that the log shows only by another's erasure
@@ -228,8 +228,8 @@ def held_before(logged: LoggedRequest) -> int | None:
     middle = held_by_shares(logged)
     if known is None or known.high is None or reused is None or logged.f_keep is None or middle is None:
         return logged.held if logged.held is not None else middle
-    fits = (held for held in range(middle, known.high + 1) if largest_part(logged.f_keep, held) >= reused)
-    return next(fits, middle)
+    least = smallest_whole(logged.f_keep, reused)
+    return max(middle, least) if least <= known.high else middle
 
 
 def held_by_shares(logged: LoggedRequest) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import ceil
 from typing import Iterable, NamedTuple
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
@@ -31,7 +32,7 @@ def prefix_by_shares(
         low, high = max(low, known.low), min(high, known.high)
     for share, whole in ((logged.f_keep, held), (logged.f_sim, n_tokens)):
         if share is not None:
-            low, high = max(low, _least(share, whole)), min(high, largest_part(share, whole))
+            low, high = max(low, _least(share, whole)), min(high, _most(share, whole))
     fits = range(low, high + 1)
     if len(fits) <= 1:
         return [(max(0, low), "")]
@@ -46,9 +47,14 @@ def _least(share: float, whole: int) -> int:
     return max(0, -(-int((share * 1000 - 0.5) * whole) // 1000))
 
 
-def largest_part(share: float, whole: int) -> int:
+def _most(share: float, whole: int) -> int:
     """Return the largest count whose share of ``whole`` prints as ``share`` with three decimals."""
     return int((share * 1000 + 0.5) * whole) // 1000
+
+
+def smallest_whole(share: float, part: int) -> int:
+    """Return the smallest number of tokens of which ``part`` tokens may print as ``share`` with three decimals."""
+    return ceil(part * 1000 / (share * 1000 + 0.5))
 
 
 class WordRange(NamedTuple):

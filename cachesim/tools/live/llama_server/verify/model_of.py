@@ -12,7 +12,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.gguf_header import read_gguf
 from cachesim.base.untrusted_files import FILE, kind
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import HTTP_OK, Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.model_layers import layers_in
@@ -47,7 +47,6 @@ class RequestResult(NamedTuple):
 
 
 UNKNOWN = RequestResult(None, None, None, None)
-OK = 200
 ENDED = 0                            # status of a request at which the process ended
 NEVER_ANSWERED = -1                  # status of a request that a running server never answers
 
@@ -99,7 +98,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
 def _is_lost(ours: RequestResult, theirs: RequestResult, all_ours: Sequence[RequestResult]) -> bool:
     """True if only the simulated server answered, and ended at another request that was sent together with this one:
     another thread of the real server sends its answers."""
-    return theirs.status == ENDED and ours.status == OK and any(one.status == ENDED for one in all_ours)
+    return theirs.status == ENDED and ours.status == HTTP_OK and any(one.status == ENDED for one in all_ours)
 
 
 def _unknown_end(members: Sequence[Mapping[str, Any]], first: str) -> str:
@@ -128,7 +127,7 @@ class _Beside(TraceReplay):
     def _look(self, server: Server, request: Request, answer: Answer) -> None:
         """Record the answer. The verdict is compared later, in the rows."""
         self.judge = self.judge or Judge(server.model)
-        slot = server.inspection.live(answer.id_slot) if answer.status == OK and not answer.died else None
+        slot = server.inspection.live(answer.id_slot) if answer.status == HTTP_OK and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
         told = self._as_recorded(request, answer, equal)           # the other side's cold server shifts like it
         self.sides[id(request)] = answer, RequestResult(answer.cache_n, answer.prompt_n, None, told)
@@ -177,9 +176,9 @@ def _same(ours: RequestResult, theirs: RequestResult, race: bool, far: float | N
     if ours.equal is False and theirs.equal and far:
         return None, f"wrong here; the real answer differs from a cold run by {far:g}, which counts as rounding"
     if ours.equal is None or theirs.equal is None:
-        unanswered = ours.status != OK
+        unanswered = ours.status != HTTP_OK
         return (True, "") if unanswered else (None, "unknown whether the answer equals a cold run's")
-    return ours.equal == theirs.equal or ours.status != OK, ""
+    return ours.equal == theirs.equal or ours.status != HTTP_OK, ""
 
 
 def _theirs(member: TraceMember, raw: Mapping[str, Any], step: Mapping[str, Any]) -> RequestResult:
@@ -190,7 +189,7 @@ def _theirs(member: TraceMember, raw: Mapping[str, Any], step: Mapping[str, Any]
         return UNKNOWN._replace(status=NEVER_ANSWERED)
     if response.get("cancelled") or not response:
         return UNKNOWN
-    status = int(response.get("status", OK))
+    status = int(response.get("status", HTTP_OK))
     equal = None if member.inexact is None or "cold" not in raw else not member.inexact
     return RequestResult(response.get("cache_n"), response.get("prompt_n"), status, equal)
 
