@@ -66,6 +66,14 @@ def with_cold(data, gap=0.0):
             step["cold"] = {"equal": True, "max_dlogprob": gap}
 
 
+def without_replies(data):
+    """Let the server end at its only step, before it replies."""
+    [step] = data["steps"]
+    step["died"] = {"fatal": []}
+    for member in step.get("steps", [step]):
+        del member["response"]
+
+
 def same(found):
     return [row.same for row in found]
 
@@ -161,13 +169,16 @@ def test_after_a_disconnect_differences_of_decisions_are_undecided_and_those_of_
     assert (found[what == "count"].same, found[what == "count"].why) == (None if why else False, why)
 
 
-def test_where_one_of_several_completions_ended_is_open_after_a_disconnect():
+@pytest.mark.parametrize(("several", "is_same"), [(" n_cmpl=2", None), ("", False)])
+def test_where_one_of_several_completions_ended_is_open_after_a_disconnect(several, is_same):
+    """No answer of this length was asked for."""
+
     def change(data):
         event = next(one for one in data["steps"][0]["events"] if one["ev"] == "release")
-        event["n_tokens"] += 1
+        event["n_tokens"] += 500
 
-    [row] = compared(line("A9>9{cancel_after=2 n_cmpl=2}", parallel=2), change)
-    assert (row.same, row.why) == (None, DISCONNECTED)
+    [row] = compared(line(f"A9>9{{cancel_after=2{several}}}", parallel=2), change)
+    assert (row.same, row.why) == (is_same, DISCONNECTED if several else "")
 
 
 @pytest.mark.parametrize(("field", "sized", "is_same"), [
@@ -201,16 +212,19 @@ def test_the_last_lines_of_a_server_that_ends_may_be_missing():
     assert compared(scenario, lambda data: change(data, lambda events: [events[-1], *events[:-1]]))[1].same is False
 
 
+def test_an_end_that_the_simulated_server_does_not_have_is_a_difference():
+    assert same(compared(line("A9/B5{together}", parallel=2), without_replies)) == [False, False]
+    assert same(compared(line("A9"), without_replies)) == [False]
+
+
 def test_an_answer_before_the_end_of_the_server_may_be_lost_if_another_request_waited():
     """The second request ends the server as that of the scenario above does."""
     server = {"parallel": 1, "cache_reuse": 1, "ctx_size": 512, "batch_size": 512}
     scenario = from_line("A4/A[1:]{together}", model="W8 W8", profiles=(NOW,), server=server)
 
     def lost(data):
-        [step] = data["steps"]
-        assert "died" in step
-        for member in step["steps"]:
-            del member["response"]
+        assert "died" in data["steps"][0]
+        without_replies(data)
 
     first, second = compared(scenario, lost)
     assert (first.ours.status, second.ours.status) == (200, 0)

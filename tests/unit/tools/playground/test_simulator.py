@@ -22,6 +22,15 @@ for line in sys.stdin:
     print(json.dumps([os.getpid(), asked]), flush=True)
 """
 
+LATE = """
+import os, signal, sys, time
+sys.stdin.readline()
+os.close(1)
+time.sleep(0.3)
+os.kill(os.getpid(), signal.SIGPROF)
+"""
+"""Worker that closes its pipe before its CPU time ends it."""
+
 
 def run(work, seconds=60.0):
     """Run a coroutine function with a simulator whose worker returns its process id and the request."""
@@ -33,6 +42,14 @@ def run(work, seconds=60.0):
             await simulator.close()
 
     return asyncio.run(whole())
+
+
+def test_a_worker_whose_cpu_time_is_over_may_need_a_moment_to_end():
+    async def work():
+        simulator = Simulator((sys.executable, "-c", LATE), cpu=7.0)
+        return await simulator.ask({})
+
+    assert "7 s of CPU time" in asyncio.run(work())["error"]
 
 
 def test_requests_at_once_are_answered_in_order_by_one_worker():

@@ -88,17 +88,11 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
                         same, why = None, run.unsearched
                     elif same is False and raced:
                         same, why, first = None, raced, ""
-                    elif same is False and not first and _is_lost(ours, theirs, [*map(run.side_of, step.members)]):
-                        same, why = None, LOST_ANSWER
+                    elif same is False and not first and theirs.status == ENDED:
+                        same, why = None, LOST_ANSWER       # both end in this step; another thread sends replies
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
     return found
-
-
-def _is_lost(ours: RequestResult, theirs: RequestResult, all_ours: Sequence[RequestResult]) -> bool:
-    """True if only the simulated server answered, and ended at another request that was sent together with this one:
-    another thread of the real server sends its answers."""
-    return theirs.status == ENDED and ours.status == HTTP_OK and any(one.status == ENDED for one in all_ours)
 
 
 def _unknown_end(members: Sequence[Mapping[str, Any]], first: str) -> str:
