@@ -23,7 +23,7 @@ from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.verify.case import AMPLIFIED, ROUNDING
-from cachesim.tools.live.llama_server.verify.model_of import rows
+from cachesim.tools.live.llama_server.verify.compared_requests import compare_requests
 from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.evidence_file import entry_of, store
@@ -48,7 +48,7 @@ def record(scenario, profile, server, commit, models, seed=0):
 
 def differences(scenario, profile, recording):
     """Describe the differences between the simulator and the server for equal requests."""
-    found = rows(recording, profile, [step.text for step in scenario.steps], sized=True)
+    found = compare_requests(recording, profile, [step.text for step in scenario.steps], sized=True)
     return "; ".join(f"{row.number}: {row.first or 'answer'}" for row in found if row.same is False)
 
 

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.verify.case import Verification
-from cachesim.tools.live.llama_server.verify.model_of import UNKNOWN, ComparedRequest, RequestResult
+from cachesim.tools.live.llama_server.verify.compared_requests import UNKNOWN, ComparedRequest, RequestResult
 from tests.live.verify_all import DIFFERS, NOT_ASKED, SAME, UNDECIDED, code_of, look
 
 GOOD = RequestResult(0, 5, 200, True)

@@ -13,7 +13,8 @@ from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.verify.case import Verification, as_data, fitted, on_server, on_url, record_url
-from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult, real_vocabulary
+from cachesim.tools.live.llama_server.verify.compared_requests import ComparedRequest, RequestResult
+from cachesim.tools.live.llama_server.verify.model_of import real_vocabulary
 from cachesim.tools.live.llama_server.verify.remote import Remote
 from tests.shared import SMALL
 from tests.unit.tools.live.in_process import servers

@@ -25,7 +25,7 @@ from cachesim.tools.live.llama_server.real.real_server import ENGINE, RealServer
 from cachesim.tools.live.llama_server.recorder import Recorder
 from cachesim.tools.live.llama_server.server import LlamaServer, ServerStart
 from cachesim.tools.live.llama_server.verify.case import Verification, as_data, on_server
-from cachesim.tools.live.llama_server.verify.model_of import ENDED, ComparedRequest
+from cachesim.tools.live.llama_server.verify.compared_requests import ENDED, ComparedRequest
 from cachesim.tools.live.player import Player
 
 REPEATED = 8                # repetitions with other tokens

@@ -17,14 +17,13 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.server import LlamaServer
+from cachesim.tools.live.llama_server.verify.compared_requests import ComparedRequest, compare_requests
 from cachesim.tools.live.llama_server.verify.model_of import (
     RECORDED_NEWEST,
-    ComparedRequest,
     RealModelFacts,
     base_flags,
     from_file,
     from_server,
-    rows,
 )
 from cachesim.tools.live.llama_server.verify.remote import Remote
 from cachesim.tools.live.player import Player, check_images
@@ -270,7 +269,8 @@ def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
 def _compared(
     ours: Scenario, data: Mapping[str, Any], profile: str, facts: RealModelFacts, notes: list[str]
 ) -> Verification:
-    found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.is_tiny)
+    texts = [step.text for step in ours.steps]
+    found = compare_requests({**data, "model": _file(facts)}, profile, texts, facts.is_tiny)
     return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)), recording=data)
 
 
