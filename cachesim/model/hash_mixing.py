@@ -183,8 +183,10 @@ class Rng:
         draws = max(0, len(items) - 1)
         states = word(self.state) + np.arange(1, draws + 1, dtype=np.uint64) * _TIMES
         self.state = (self.state + draws * _GOLDEN) & MASK
-        for last, drawn in zip(range(draws, 0, -1), mix(states).tolist(), strict=True):
-            other = drawn * (last + 1) >> 64
+        drawn, below, half = mix(states), np.arange(draws + 1, 1, -1, dtype=np.uint64), np.uint64(32)
+        low = (drawn & np.uint64(0xFFFFFFFF)) * below >> half
+        others = ((drawn >> half) * below + low >> half).tolist()        # drawn * below >> 64
+        for last, other in zip(range(draws, 0, -1), others, strict=True):
             items[last], items[other] = items[other], items[last]
 
     def chance(self, percent: int) -> bool:

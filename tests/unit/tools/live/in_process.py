@@ -95,8 +95,11 @@ class Started:
 
 
 @pytest.fixture
-def servers(monkeypatch, tmp_path):
-    """Let server processes run in this process."""
+def servers(monkeypatch, tmp_path, tmp_path_factory):
+    """Let server processes run in this process. All tests share the files of tiny models, which take long to write."""
+    (models := tmp_path_factory.getbasetemp() / "tiny-models").mkdir(exist_ok=True)
+    (own := tmp_path / "cache" / "cachesim" / "real").mkdir(parents=True)
+    (own / "models").symlink_to(models)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(process.subprocess, "Popen", found := InProcess())
     return found

@@ -39,19 +39,19 @@ def test_a_scenario_and_its_options(capsys):
 
 def test_the_exported_file_is_the_scenario_of_its_name(capsys, tmp_path):
     file = tmp_path / "mine.toml"
-    assert main(["export", LINE, "--to", "toml", "-o", str(file)]) == 0
+    assert main(["export", *SHORT, "--to", "toml", "-o", str(file)]) == 0
     assert main(["run", str(file), "--as-expected"]) == 0
 
 
 def test_json(capsys):
-    assert main(["export", LINE, "--to", "pytest", "--json"]) == 0
+    assert main(["export", *SHORT, "--to", "pytest", "--json"]) == 0
     assert "def test_try():" in json.loads(capsys.readouterr().out)["text"]
 
 
 @pytest.mark.parametrize("words, said", [
     (["S5", "--to", "postcard"], "invalid choice"), (["S5"], "required: --to"),
     (["S5{task=embedding}", "--to", "curl"], "only completions can be run"),
-    ([f"{LINE}/{{restart}}/S", "--to", "pytest"], "restarts the server"),
+    ([f"{SHORT[0]}/{{restart}}/S", *SHORT[1:], "--to", "pytest"], "restarts the server"),
     (["S5", "--to", "issue", "--server", "x"], "expected --server and --gguf together"),
     (["mlx-1169-join-partial-prompt-hybrid", "--to", "curl"], "mlx_lm cannot be run"),
 ])  # fmt: skip

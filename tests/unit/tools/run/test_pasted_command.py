@@ -44,8 +44,8 @@ def test_arguments_of_the_command_take_precedence(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("command", [
-    ("why", "A60/A", "1"), ("diff", "A60/A", "-p", "vllm@0.33.0", "-p", "vllm@0.30.0"), ("advise", "A60/A"),
-    ("fuzz", "--examples", "1"), ("bisect", "A60/A"),
+    ("why", "A6/A", "1"), ("diff", "A6/A", "-p", "vllm@0.33.0", "-p", "vllm@0.30.0"), ("advise", "A6/A"),
+    ("fuzz", "--examples", "1"), ("bisect", "A6"),
 ])  # fmt: skip
 def test_other_commands_take_it_too(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     _, err = lines_of(capsys, *command, "--server", VLLM)
@@ -213,9 +213,9 @@ def test_cpu_offload_asks_for_the_number_of_its_chunks(config: str, options: dic
     line = f"vllm serve Qwen3-8B --kv-transfer-config '{config}'"
     command = read_pasted(line, []).command
     assert (command.options, [*command.needs]) == (options, needs)
-    _, err = lines_of(capsys, "run", "A60/A", "--server", line, code=exits.BAD_INPUT)
+    _, err = lines_of(capsys, "run", "A6", "--server", line, code=exits.BAD_INPUT)
     assert "--set num_cpu_chunks=VALUE" in err
-    lines_of(capsys, "run", "A60/A", "--server", line, "--set", "num_cpu_chunks=64")
+    lines_of(capsys, "run", "A6", "--server", line, "--set", "num_cpu_chunks=64")
 
 
 @pytest.mark.parametrize("config", [
@@ -562,9 +562,9 @@ def test_lines_of_the_log_state_the_sizes_of_the_server(text: str, options: dict
 
 def test_a_device_that_is_too_small_limits_the_assumed_pool(capsys: pytest.CaptureFixture[str]) -> None:
     line = "vllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.5 --max-model-len 4096"
-    out, _ = lines_of(capsys, "run", "P4000>1/Q4000>1", "--server", line, "--set", "device_memory=2")
+    out, _ = lines_of(capsys, "run", "P40>1/Q40>1", "--server", line, "--set", "device_memory=2")
     assert "assumed: --num-gpu-blocks-override 455, all of 2 GiB x 0.5" in out
-    assert main(["run", "P4000>1/Q4000>1", "--server", line, "--set", "device_memory=2", "--json"]) == exits.HOLDS
+    assert main(["run", "P40>1/Q40>1", "--server", line, "--set", "device_memory=2", "--json"]) == exits.HOLDS
     flags = json.loads(capsys.readouterr().out)["runs"][0]["flags"]
     assert (flags["assumed"], flags["assumed_cap"]) == (["--num-gpu-blocks-override 455"], "2 GiB x 0.5")
 
