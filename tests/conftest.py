@@ -35,13 +35,14 @@ import pytest  # noqa: E402
 from _pytest.runner import runtestprotocol  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-from tests.drawn_values import leave_out_constants  # noqa: E402
+from tests.drawn_values import leave_out_constants, register_generator  # noqa: E402
 from tests.joined_cases import joined  # noqa: E402
 from tests.shares import files_below, shares  # noqa: E402
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 leave_out_constants()
+register_generator()
 
 
 DEMANDED = re.compile(r"(long|slow|meta|browser)\b")

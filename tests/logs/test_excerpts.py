@@ -45,11 +45,11 @@ def test_an_excerpt_follows_from_its_number():
 
 
 def test_every_cut_occurs():
-    cuts = {one.cut.split()[0] for number in (*range(3), *range(4, 24)) for one in excerpts(number, shared=False)}
+    cuts = {one.cut.split()[0] for number in (0, 1, 2, 4, 5) for one in excerpts(number, shared=False)}
     assert cuts >= set(CUTS) - {"wrapped", "prefixed", "grep"} and "grep" in cuts and "wrapped" in cuts
 
 
-@pytest.mark.parametrize("number", [0, 1, 3, 5])
+@pytest.mark.parametrize("number", [0, 1, 5])
 def test_lines_of_a_full_log_belong_to_its_tasks(number):
     log = log_of(source_of(number), shared=False)
     assert log is not None and log.tasks

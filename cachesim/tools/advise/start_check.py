@@ -29,7 +29,7 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.tools.advise.start_examples import ENDLESS, HABITS, LENGTHS, LONG_PROMPT, ClientHabit
 
 CONTEXT = 512            # context in which a request without a limit is tried [tokens]
-GENERATED = 8 * CONTEXT  # tokens after which a request without a limit counts as endless
+GENERATED = 4 * CONTEXT  # tokens after which a request without a limit counts as endless
 LARGEST = 30_000         # prompt tokens of an example for which other settings are tried, at most
 FEW = 64                 # prompts of up to so many tokens need not be reused
 

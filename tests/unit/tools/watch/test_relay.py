@@ -258,6 +258,7 @@ def test_a_server_that_cannot_be_connected_is_a_failed_connection_for_the_client
 def test_60_mb_to_a_slow_reader_need_bounded_memory_while_the_analysis_reads_nothing(kind, skipped):
     """What exceeds the queue is dropped and counted."""
     block, blocks = bytes(range(256)) * 4096, 60
+    twice = memoryview(block * 2)
 
     async def send(writer, begin):
         """Send everything; the receiver begins when all buffers are full."""
@@ -277,7 +278,7 @@ def test_60_mb_to_a_slow_reader_need_bounded_memory_while_the_analysis_reads_not
         size = 0
         while size < len(block) * blocks:
             data = await reader.read(1 << 16)
-            assert data == (block * 2)[size % 256 :][: len(data)]
+            assert data == twice[size % 256 :][: len(data)]
             size += len(data)
 
     async def test():

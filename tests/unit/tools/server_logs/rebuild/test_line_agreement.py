@@ -26,7 +26,7 @@ from cachesim.tools.server_logs.rebuild.line_agreement import (
 from cachesim.tools.server_logs.rebuild.settings_search import SearchSpace, solve
 from tests.unit.tools.server_logs.simulated_log import PROFILE, dated_line, simulated_log
 
-TURNS = "S900.|A700>a40/T2000>t9/S.A[:300].|B300>b30/S.A[:300].B.b.|C200>c9"
+TURNS = "S300.|A240>a12/T700>t5/S.A[:100].|B100>b10/S.A[:100].B.b.|C70>c5"
 
 
 def lines_of(*texts):
@@ -134,7 +134,7 @@ def test_the_report_names_the_lines(tmp_path, capsys):
     number = next(i for i, line in enumerate(text.splitlines(), 1) if "cache state: " in line)
     (tmp_path / "server.log").write_text(re.sub(r"(cache state: )\d+", r"\g<1>7", text, count=1), "utf-8")
     out = tmp_path / "case.toml"
-    main(["import", str(tmp_path / "server.log"), "-o", str(out)])
+    main(["import", str(tmp_path / "server.log"), "-p", PROFILE, "--model", "GGGA", "-o", str(out)])
     said = " ".join(capsys.readouterr().out.split())
     assert "Not reproduced: no simulated run meets all printed numbers" in said and "most likely" not in said
     assert f"line {number}: pc_state prompts = 7; simulated: prompts = " in said and "no candidate meets it" in said

@@ -57,8 +57,8 @@ def memory_of_search(models, options):
     """Return the number of candidates of a search for a log with long prompts, and its peak memory [bytes]."""
     tracemalloc.start()
     try:
-        requests = [logged(10_000, 0), logged(10_000, 10_000, task=1)]
-        found = search(requests, models=models, options=options, server={"ctx_size": 15_000, "parallel": 1})
+        requests = [logged(3_000, 0), logged(3_000, 3_000, task=1)]
+        found = search(requests, models=models, options=options, server={"ctx_size": 4_500, "parallel": 1})
         return found.candidates, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
