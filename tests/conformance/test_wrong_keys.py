@@ -20,7 +20,7 @@ from tests.conformance.wrong_keys import KINDS, Blocks, main, nothing, whole
 @cache
 def report_of(kind):
     """Return the report on the cache with a wrong key of this kind."""
-    return conform(KINDS[kind].make, keys=KINDS[kind].keys, max_examples=40, check=False)
+    return conform(KINDS[kind].make, keys=KINDS[kind].keys, max_examples=20, check=False)
 
 
 @pytest.mark.part(4)
@@ -29,8 +29,8 @@ def test_a_wrong_key_is_found_in_its_smallest_form(kind):
     one, report = KINDS[kind], report_of(kind)
     found = {result.name: result.finding.line for result in report.results if result.state == "failed"}
     assert one.smallest.items() <= found.items() and found.keys() <= {*VERSUS_COLD, "unseen"}
-    assert conform(partial(one.make, True), keys=one.keys, max_examples=15).conforms
-    assert conform(one.make, max_examples=15).conforms           # without keys there is nothing to find
+    assert conform(partial(one.make, True), keys=one.keys, max_examples=10).conforms
+    assert conform(one.make, max_examples=10).conforms           # without keys there is nothing to find
 
 
 def test_a_finding_lists_the_keys_of_its_requests():
@@ -43,7 +43,7 @@ def test_tokens_before_the_key_may_be_reused_under_another():
     keys = [("image 1", 8), ("image 2", 8)]
     shared = conform(partial(Blocks, whole), keys=keys, histories=["A12/A"], max_examples=10)
     assert shared["unseen"].state == "ok"
-    report = conform(partial(Blocks, nothing), keys=keys, histories=["A12/A"], max_examples=10, check=False)
+    report = conform(partial(Blocks, nothing), keys=keys, histories=["A12/A"], max_examples=4, check=False)
     assert (report["unseen"].finding.expected, report["unseen"].finding.got) == ("at most 8 cached", "9 cached")
 
 

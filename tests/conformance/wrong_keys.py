@@ -158,7 +158,7 @@ def main(words):
         print("\n".join(f"{name:10} {kind.title}" for name, kind in KINDS.items()))
         return
     kind = KINDS[words[0]]
-    print(conform(partial(kind.make, "repaired" in words), keys=kind.keys, max_examples=60, check=False))
+    print(conform(partial(kind.make, "repaired" in words), keys=kind.keys, max_examples=30, check=False))
 
 
 if __name__ == "__main__":

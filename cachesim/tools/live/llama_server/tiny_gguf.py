@@ -57,9 +57,9 @@ def tensor_values(tensor: Tensor, seed: int) -> list[float]:
     n = math.prod(tensor.shape)
     if tensor.decay:
         return [-round(tensor.decay * 300.0 ** (i / (n - 1) - 1.0), 6) for i in reversed(range(n))]
-    bits = struct.unpack(f"<{4 * n}H", shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n))
-    sums = [sum(bits[i : i + 4]) - 2 * 65535 for i in range(0, 4 * n, 4)]
-    out = [tensor.mean + tensor.std * one / 37837.0 for one in sums]        # 65536 / sqrt(3): their deviation
+    bits = struct.iter_unpack("<4H", shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n))
+    mean, std = tensor.mean, tensor.std
+    out = [mean + std * (a + b + c + d - 2 * 65535) / 37837.0 for a, b, c, d in bits]   # 65536 / sqrt(3): deviation
     if tensor.is_identity:
         for i in range(min(tensor.shape)):
             out[i * tensor.shape[0] + i] += 1.0

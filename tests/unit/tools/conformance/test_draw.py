@@ -35,7 +35,7 @@ def test_all_are_different_and_as_many_as_were_asked_for():
 
 def test_where_there_are_few_it_ends():
     """A request of a single token has 24 lengths of its word and 4 of its answer."""
-    assert 50 < len(lines(200, 1, 1, abilities=frozenset())) <= 96
+    assert 50 < len(lines(97, 1, 1, abilities=frozenset())) <= 96
 
 
 def test_only_what_can_be_done_is_drawn():

@@ -50,13 +50,13 @@ class Forgetful(NaiveCache):
 
 
 def test_a_cache_that_never_reused_a_token_has_shown_nothing():
-    results = [one for one in conform(Forgetful, max_examples=30, check=False).results if one.name in VERSUS_COLD]
+    results = [one for one in conform(Forgetful, max_examples=10, check=False).results if one.name in VERSUS_COLD]
     checked = [one for one in results if one.checked]
     assert checked and {(one.state, one.why) for one in checked} == {("undecided", NEVER)}
 
 
 def test_answers_that_differ_and_have_something_in_common_are_one_fault():
-    report = conform(NaiveCache, max_examples=30, check=False)
+    report = conform(NaiveCache, max_examples=15, check=False)
     first, other = (one for one in report.results if one.state == "failed")
     assert (first.name, first.fault, first.like, other.like) == ("prefix", DIFFERS, "", "prefix")
     assert first.common == other.common and first.common.startswith("all ") and "1 token not cached" in first.common
@@ -229,7 +229,7 @@ class Numbered(FixedCache):
 
 def judged(change, **arguments):
     made = type("Changed", (Numbered,), {"change": staticmethod(change)})
-    return conform(made, max_examples=20, check=False, **arguments)
+    return conform(made, max_examples=8, check=False, **arguments)
 
 
 def test_a_cache_whose_answers_are_all_equal_or_whose_cold_runs_differ_is_undecided():

@@ -78,7 +78,8 @@ class Handler(StreamRequestHandler):
         if self.path == "/slots":
             self.reply(501 if MODE == "slotless" else 200, [{"id": 0, "is_processing": bool(BUSY)}])
             return
-        self.reply(503 if MODE == "unhealthy" else 200, {"model_alias": "x" if MODE == "other" else WORDS["--alias"]})
+        self.reply(503 if MODE == "unhealthy" else 200, {
+            "model_alias": "x" if MODE == "other" else WORDS["--alias"], "total_slots": int(WORDS.get("-np", 1))})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")

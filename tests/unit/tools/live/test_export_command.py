@@ -12,11 +12,10 @@ from cachesim.cli.main import main
 from cachesim.tools.live.llama_server.export import FORMS
 from tests.unit.tools.live.stand_in import stand_in
 
-LINE = "S40.A5/S.B7/S.A.C2"
+LINE = ["S40.A5/S.B7/S.A.C2", "--model", "GA"]
 """Its last request evaluates 45 tokens again, which a proposal reuses."""
 SHORT = ["S5.A5/S.B7/S.A.C2", "--model", "A"]
 """Its last request evaluates 5 tokens again, which a proposal reuses."""
-WRONG = "llama-window-checkpoint-erosion"
 
 
 @pytest.mark.part(3)
@@ -62,6 +61,7 @@ def test_what_cannot_be_exported(words, said, capsys):
 
 def test_the_fault_is_noted_before_versions_are_compared(capsys, monkeypatch):
     """The search for the first bad version takes the longest and may be interrupted."""
+    words = ["A5/B10/B[:3].C3", "--model", "GA", "--set", "parallel=1", "--set", "ctx_size=256"]
     write = sys.stderr.write
 
     def interrupt(text):
@@ -73,12 +73,12 @@ def test_the_fault_is_noted_before_versions_are_compared(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "write", interrupt)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        assert main(["export", WRONG, "--to", "issue", "-p", "llama_cpp@b11549"]) == 130
+        assert main(["export", *words, "--to", "issue", "-p", "llama_cpp@b11549"]) == 130
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     out, err = capsys.readouterr()
-    assert out == "" and f"{WRONG}: request 2 under llama_cpp@b11549" in err.splitlines()[0]
+    assert out == "" and "request 2 under llama_cpp@b11549" in err.splitlines()[0]
 
 
 @pytest.mark.parametrize(("wheel", "needs"), [([], "llama-server"), (["--wheel", "b9713"], "xllamacpp==2026.6.9713")])
@@ -123,8 +123,8 @@ def test_a_wheel_goes_with_scripts_and_reports(capsys, form, words):
 def test_a_report_has_the_results_of_the_given_server(capsys, tmp_path):
     """The stand-in reuses nothing, as a server with the loss does, and has no log line of its time."""
     binary = stand_in(tmp_path, "version: 7 (abc)", "well")
-    (gguf := tmp_path / "tiny-GGGA.gguf").touch()
-    words = ["export", LINE, "--to", "issue", "--server", str(binary)]
+    (gguf := tmp_path / "tiny-GA.gguf").touch()
+    words = ["export", *LINE, "--to", "issue", "--server", str(binary)]
     assert main(words) == 2
     assert "--gguf" in capsys.readouterr().err
     assert main([*words, "--gguf", str(gguf)]) == 0

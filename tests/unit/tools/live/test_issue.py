@@ -104,7 +104,7 @@ def script(line, model="A", **server):
 
 
 def wrong_script():
-    return script("A5/B10/B[:3].C3/D300", "GGGA", parallel=1, ctx_size=256)
+    return script("A5/B10/B[:3].C3/D300", "GA", parallel=1, ctx_size=256)
 
 
 @cache
@@ -125,7 +125,7 @@ def numbers_of(lines):
 def test_a_report_has_the_simulated_result_of_every_request():
     text = issue(wrong_script(), "echo 1\n")
     steps = steps_of(text)
-    assert "    llama-server -m tiny-GGGA.gguf --port 8080 --slot-save-path /tmp/ -c 256 -np 1" in steps
+    assert "    llama-server -m tiny-GA.gguf --port 8080 --slot-save-path /tmp/ -c 256 -np 1" in steps
     assert {"0. `A5`", "1. `B10`", "2. `B[:3].C3`", "3. `D300`", "echo 1"} <= {*steps}
     assert [found[:2] for found in numbers_of(steps)] == [[0, 5], [0, 10], [1, 5], [0, 0]]
     assert [line.endswith(": HTTP 400") for line in steps if line.startswith("3. cache_n")] == [True]
@@ -170,6 +170,6 @@ def test_a_report_of_a_real_server_has_its_version_results_and_log():
 
 
 def test_the_fault_is_that_of_the_first_wrong_request():
-    wrong = script("A5/B10/B[:3].C3/B[:3].D4", "GGGA", ctx_size=256, parallel=1)
+    wrong = script("A5/B10/B[:3].C3/B[:3].D4", "GA", ctx_size=256, parallel=1)
     assert wrong.broken[0] == 2 and first_fault(wrong).startswith(f"request 2 under {NEWEST}: ")
     assert first_fault(script("A9")) == ""

@@ -19,6 +19,7 @@ from cachesim.tools.live.llama_server.real.wheels import WHEELS
 from cachesim.tools.live.real_command import prepared
 from tests.unit.tools.live.llama_server.real.stand_ins import replaced
 from tests.unit.tools.live.real_llama import launcher
+from tests.unit.tools.live.stand_in import stand_in
 
 PYTHON = sys.executable
 
@@ -116,7 +117,8 @@ def test_an_interrupt_ends_the_server_without_a_message(tmp_path, capsys, monkey
         wait(seconds)
 
     monkeypatch.setattr(process.time, "sleep", sleep)
-    server, log = launcher(tmp_path, "b9713", "llama_cpp@b9518"), tmp_path / "own.log"
+    monkeypatch.setattr(sys, "executable", PYTHON)
+    server, log = stand_in(tmp_path, "version: 9713 (abc)"), tmp_path / "own.log"
     words = ["-m", "A", "--log", str(log), "--json", "--", "-np", "2", "-c", "512"]
     assert main(["real", "serve", str(server), *words]) == exits.INTERRUPTED
     found = json.loads("".join(said))

@@ -116,7 +116,7 @@ def test_stored_cases_run_in_the_order_of_their_files_and_their_failures_are_not
     failures = {finding.group: Failure(number, finding) for number, finding in found}
     assert len(failures) == 2
     (tmp_path / "a.toml").write_text("no toml")
-    first = min(failures.values(), key=lambda one: one.first)
+    first = max(failures.values(), key=lambda one: one.first)
     data = failure_data(first, plan)
     file = tmp_path / f"{data['id']}.toml"
     file.write_text(data["toml"])

@@ -84,7 +84,7 @@ def test_a_crash_is_exit_70_and_its_file_says_where(capsys, tmp_path):
 
 
 def test_a_campaign_of_an_older_form_or_of_other_code_is_refused_in_one_line(capsys, tmp_path):
-    argv = ["fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20",
+    argv = ["fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "2",
             "--no-shrink", "--out", str(tmp_path), "--resume"]  # fmt: skip
     main(argv)
     [file] = tmp_path.glob("campaign-*.json")
