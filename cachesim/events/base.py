@@ -113,6 +113,11 @@ class Log:
         """Number of events, with the decisions that were not kept."""
         return len(self.events) + self.n_not_kept
 
+    @property
+    def is_read(self) -> bool:
+        """False if nothing reads events or restore points of this run: no listener, and decisions are only counted."""
+        return self.listener is not None or self.keeps_decisions
+
     def listens_to(self, kind: type[Event]) -> bool:
         """True if the listener receives events of this kind."""
         return self.listener is not None and (not self.kinds or kind in self.kinds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Mapping, Set  # a check against typing's names is slow
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import AbstractSet, Any, Callable, Collection, NamedTuple, Self, Sequence, TypeVar
@@ -186,8 +186,8 @@ class RuleSet(Version, ABC):
             outer, _, field = name.partition(".")
             inner.setdefault(outer, {})[field] = values[name]
         plain = {name: value for name, value in values.items() if "." not in name}
-        tables = {name: replace(getattr(self, name), **given) for name, given in inner.items()}
-        found = replace(self, **plain, **tables)
+        tables = {name: with_fields(getattr(self, name), given) for name, given in inner.items()}
+        found = with_fields(self, {**plain, **tables})
         known = vars(self).get("_fields", {})
         if values.keys() <= known.keys() and all(callable(value) or not is_table(value) for value in values.values()):
             vars(found)["_fields"] = {**known, **values}         # instead of collecting all fields again
@@ -224,6 +224,24 @@ def is_table(value: object) -> bool:
 def table_fields(rules: Any) -> dict[str, Any]:
     """Return the fields of a table by name, in their order."""
     return {f.name: getattr(rules, f.name) for f in fields(rules)}
+
+
+def with_fields(table: T, values: Mapping[str, Any]) -> T:
+    """Return a table with other values in these fields. Raise TypeError for a field that it lacks.
+
+    ``dataclasses.replace`` calls the initializer of a frozen dataclass, which assigns more than a hundred fields one by
+    one and takes three times as long."""
+    known: Mapping[str, Any] = table.__dataclass_fields__  # type: ignore[attr-defined]
+    for name in values:
+        if name not in known:
+            raise TypeError(f"{type(table).__name__} got an unexpected keyword argument '{name}'")
+    found = object.__new__(type(table))
+    vars(found).update(vars(table))
+    for name in vars(table).keys() - known:
+        if isinstance(getattr(type(table), name, None), cached_property):
+            del vars(found)[name]                    # derived from the old values
+    vars(found).update(values)
+    return found
 
 
 def differences(a: Any, b: Any) -> Sequence[tuple[str, Any, Any]]:

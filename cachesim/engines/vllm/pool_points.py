@@ -24,7 +24,7 @@ PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": ST
 class PoolPoints(PrefixPoints):
     """Restore points of a pool. ``entered``: keys that are not computed yet, with the block, the text, and the length
     of the prefix; ``found``: computed ones, each with its block in a number; ``reports``: restore points are
-    reported."""
+    reported, unless nothing reads the log of the run."""
 
     def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log, block_pool: BlockPool) -> None:
         config = vllm_config.kv_cache_config
@@ -41,7 +41,7 @@ class PoolPoints(PrefixPoints):
 
     def named(self, request: Request, keys: Sequence[int], blocks: Sequence[int], ends: Sequence[int]) -> None:
         """Note that blocks have these keys, as the ends of prefixes of a request."""
-        if self.reports:
+        if self.reports and self.log.is_read:
             text = request.text
             self.entered += [(key, block, text, end) for key, block, end in zip(keys, blocks, ends, strict=True)]
 
