@@ -139,8 +139,8 @@ MORE = ("--limit", "tokens=900000", "--limit", "sampled=900000")
 SITE = ("-m", "cachesim.pages.site.__main__", "--out", "site", "-j", 2)
 
 LONG: dict[str, LongCommand] = {
-    "run": LongCommand(words("run", *CASES * 20, "-j", 1, "--json"), JUDGED, keeps=True),
-    "run -j 2": LongCommand(words("run", *CASES * 20, "-j", 2, "--provenance", "--json"),
+    "run": LongCommand(words("run", *CASES * 50, "-j", 1, "--json"), JUDGED, keeps=True),
+    "run -j 2": LongCommand(words("run", *CASES * 50, "-j", 2, "--provenance", "--json"),
                             "cachesim.base.pool:Pool._take", keeps=True),
     "run --replicas": LongCommand(words("run", LONG_LINE, "-p", "vllm", "--replicas", 3, "--json", *MORE),
                                   "cachesim.tools.run.replicas.fleet:run_fleet"),
@@ -180,8 +180,8 @@ LONG: dict[str, LongCommand] = {
     "memory --workload": LongCommand(lambda at: ("memory", "qwen3-next", "--memory", "80GiB", "--workload",
                                                  long_session(at)),
                                      "cachesim.tools.memory.workload_cost:workload_cost"),
-    "replay": LongCommand(words("replay", *TRACES * 20, "-j", 1, "--json"), "cachesim.tools.replay.command:replay_file",
-                          keeps=True),
+    "replay": LongCommand(words("replay", *TRACES * 100, "-j", 1, "--json"),
+                          "cachesim.tools.replay.command:replay_file", keeps=True),
     "import (log)": LongCommand(lambda at: ("import", log_lines(at), "--limit", "log-requests=100000"),
                                 "cachesim.tools.server_logs.import_log:read_session"),
     "import (events)": LongCommand(lambda at: ("import", long_events(at)),

@@ -23,9 +23,11 @@ from tests.faults.victim import End, Victim
 DATA = Path(__file__).resolve().parents[1] / "data"
 SEARCH = ("fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--no-shrink",
           "--json")  # fmt: skip
-LONG, SHORT = ("--examples", 100_000), ("--examples", 200)
-CASES = sorted(map(str, corpus_files().values()))[:40]
-TRACES = sorted((DATA / "llama_cpp").glob("*.json"))
+EXAMPLES = 60            # conversations of a short search: 4 of them have a wrong answer
+LONG, SHORT = ("--examples", 100_000), ("--examples", EXAMPLES)
+HALF = 8                 # files before and after the invalid one
+CASES = sorted(map(str, corpus_files().values()))[: 2 * HALF]
+TRACES = sorted((DATA / "llama_cpp").glob("*.json"))[: 2 * HALF]
 
 
 class Row(NamedTuple):
@@ -125,7 +127,7 @@ def killed(ground: Ground) -> Any:
     second = Victim(*SEARCH, *SHORT, "-j", 2, "--out", ground.folder, "--resume").end()
     ground.told(second, rests=True)
     state = json.loads(next(ground.folder.glob("campaign-*.json")).read_bytes())
-    if state["played"] == 200:
+    if state["played"] == EXAMPLES:
         ground.expect("resumed", json.loads(second.out), undisturbed(*SEARCH, *SHORT))
     return [first, second], [-9, exits.BROKEN], f"{n} findings on disk; resumed, nothing counted twice"
 
@@ -181,7 +183,7 @@ def crowded(ground: Ground) -> Any:
     ends = [Victim(*SEARCH, *SHORT, "-j", jobs, preexec_fn=lambda: no_larger_than(100)).end() for jobs in (1, 2)]
     for end in ends:
         ground.expect("told", "file too large; results so far" in end.err, True)
-        ground.expect("not played", json.loads(end.out)["examples"] < 200, True)
+        ground.expect("not played", json.loads(end.out)["examples"] < EXAMPLES, True)
     return ends, [exits.BAD_INPUT] * 2, "nothing was found before"
 
 
@@ -272,12 +274,12 @@ def together(ground: Ground) -> Any:
 @fault("time is over")
 def late(ground: Ground) -> Any:
     argv = [word for word in SEARCH if word != "--no-shrink"]
-    end = Victim(*argv, "--minutes", 0.1, "-j", 2, "--out", ground.folder).end()
+    end = Victim(*argv, "--minutes", 0.05, "-j", 2, "--out", ground.folder).end()
     data = json.loads(end.out)
     left = sum(not one["shrunk"] for one in data["failures"])
     ground.expect("what was not shrunk is said", f"not shrunk: {left} of" in end.err, left > 0)
     code = exits.BROKEN if data["failures"] else exits.HOLDS        # possibly no findings in so short a time
-    return [end], [code], f"{ground.told(end)}; {left} not shrunk (asked for 6.0 s)"
+    return [end], [code], f"{ground.told(end)}; {left} not shrunk (asked for 3.0 s)"
 
 
 TOO_NEW = """id = "too-new"
@@ -310,13 +312,13 @@ def several_runs() -> tuple[object, ...]:
     """Return a command about many scenarios, with an invalid scenario in the middle that is reported when it is
     reached."""
     late = invalid_file("too-new.toml", TOO_NEW)
-    return "run", *CASES[:20], late, *CASES[20:], "--provenance", "--json"
+    return "run", *CASES[:HALF], late, *CASES[HALF:], "--provenance", "--json"
 
 
 def several_replays() -> tuple[object, ...]:
     """Return a command about many recordings, with an invalid file in the middle."""
     late = invalid_file("late.json", "{}")
-    return "replay", *TRACES[:40], late, *TRACES[40:], "--json"
+    return "replay", *TRACES[:HALF], late, *TRACES[HALF:], "--json"
 
 
 def several(name: str, line: Callable[[], tuple[object, ...]], key: str, reached: str, code: int) -> None:
