@@ -156,7 +156,7 @@ def test_the_command_line_gives_the_check_its_bounds(capsys):
                   ["--parallel", "2", "--rounds", "2"]):  # fmt: skip
         asked.clear()
         toy = Toy()
-        with serving(complete, {"total_slots": 4, "default_generation_settings": {"n_ctx": 200}}) as url:
+        with serving(complete, {"total_slots": 4, "default_generation_settings": {"n_ctx": 100}}) as url:
             main(["check", url, "--only", "parallel", "--tolerance", "0.005", "--requests", "2000", *words])
         sent.append(len(asked))
     assert sent[0] < sent[1] and sent[0] < sent[2] and sent[1] != sent[2]

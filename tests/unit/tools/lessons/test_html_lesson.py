@@ -50,6 +50,7 @@ def test_all_lessons_in_one_page(everything):
     seen = Whole()
     seen.feed(everything)
     assert seen.open == [] and "img" not in seen.tags
+    assert "<title>cachesim: lessons</title>" in everything and everything.count("<article") == 12
     assert len(seen.names) == len(set(seen.names)), "names are used once"
     inside = {one[1:] for one in seen.addresses if one.startswith("#")}
     assert inside <= set(seen.names) and {"lesson-1", "lesson-8", "quiz"} <= inside
@@ -57,22 +58,28 @@ def test_all_lessons_in_one_page(everything):
     assert len(everything) < 400_000
 
 
-def test_an_article_ends_with_the_way_to_the_next_one(everything):
-    assert "<title>cachesim: lessons</title>" in everything and everything.count("<article") == 12
-    ways = re.findall(r'<p class="ways">(.*?)</p>', everything)
-    assert len(ways) == 12 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
+@pytest.fixture(scope="module")
+def several():
+    """A page of four lessons and the questions."""
+    return page("Lessons", [*map(lesson_files.lesson, "0135"), lesson_files.quiz()])
+
+
+def test_an_article_ends_with_the_way_to_the_next_one(several):
+    assert "<title>Lessons</title>" in several and several.count("<article") == 5
+    ways = re.findall(r'<p class="ways">(.*?)</p>', several)
+    assert len(ways) == 5 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
     assert ways[-1] == '<a href="#contents">Contents</a>'
 
 
-def test_a_caption_is_a_sentence_with_a_step_to_the_end_of_its_run(everything):
-    said = re.findall(r'<p class="caption">(.*?)</p>', everything)
+def test_a_caption_is_a_sentence_with_a_step_to_the_end_of_its_run(several):
+    said = re.findall(r'<p class="caption">(.*?)</p>', several)
     texts = [one.partition(" <button")[0] for one in said]
-    assert len(said) >= 12 and all(one[0].isupper() and one.endswith(".") for one in texts)
+    assert len(said) >= 4 and all(one[0].isupper() and one.endswith(".") for one in texts)
     assert all("data-event=" in one for one in said)
 
 
-def test_the_steps_of_a_lesson_are_numbered_and_name_events_of_its_runs(everything):
-    for article in everything.split("<article ")[1:]:
+def test_the_steps_of_a_lesson_are_numbered_and_name_events_of_its_runs(several):
+    for article in several.split("<article ")[1:]:
         steps = re.findall(r'data-run="(\d+)" data-event="(\d+)" aria-label="step (\d+):', article)
         assert [int(number) for *_, number in steps] == list(range(1, len(steps) + 1))
         packed = re.search(r'class="walk">(.*?)</script>', article)
@@ -81,9 +88,9 @@ def test_the_steps_of_a_lesson_are_numbered_and_name_events_of_its_runs(everythi
         assert all(int(k) <= len(runs[int(run)]["log"].split("\n")) for run, k, _ in steps)
 
 
-def test_no_name_of_a_drawing_is_lost(everything):
-    used = set(re.findall(r"url\(#([\w-]+)\)", everything))
-    assert used and all(f'id="{name}"' in everything for name in used)
+def test_no_name_of_a_drawing_is_lost(several):
+    used = set(re.findall(r"url\(#([\w-]+)\)", several))
+    assert used and all(f'id="{name}"' in several for name in used)
 
 
 def test_a_link_to_a_lesson_that_is_not_on_the_page_is_text():

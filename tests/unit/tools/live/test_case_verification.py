@@ -61,13 +61,13 @@ def test_a_scenario_without_wrong_requests_keeps_its_lengths():
 
 
 def test_requests_name_slot_0_where_only_that_shows_the_fault():
-    found, said = fitted(line(STALE, "GGGA", **SMALL), NOW, "GGGA", {**SMALL, "parallel": 4, "kv_unified": True})
+    found, said = fitted(line(STALE, "GA", **SMALL), NOW, "GA", {**SMALL, "parallel": 4, "kv_unified": True})
     assert said and [step.request.id_slot for step in found.steps] == [0, 0, 0]
 
 
 def test_lengths_at_which_other_requests_are_wrong_do_not_fit():
     with pytest.raises(BadInput, match=r"\(2\) with the model A"):
-        fitted(line(STALE, "GGGA", **SMALL), NOW, "A", SMALL)
+        fitted(line(STALE, "GA", **SMALL), NOW, "A", SMALL)
 
 
 # The result
@@ -104,21 +104,21 @@ def gguf(tmp_path_factory):
 
 def test_a_server_is_started_with_the_options_of_the_scenario(servers, tmp_path, gguf):
     binary = launcher(tmp_path, "b9713", NOW)
-    scenario = line(STALE, "GGGA", **SMALL)
-    found = on_server(scenario, NOW, binary, gguf("GGGA"), build="b9713", kind=QuietServer)
-    assert (found.same, found.model, found.profile, found.notes) == (True, "GGGA", NOW, [])
+    scenario = line(STALE, "GA", **SMALL)
+    found = on_server(scenario, NOW, binary, gguf("GA"), build="b9713", kind=QuietServer)
+    assert (found.same, found.model, found.profile, found.notes) == (True, "GA", NOW, [])
     assert [(row.ours.equal, row.theirs.equal, row.theirs.cache_n) for row in found.rows] == [
         (True, True, 0), (True, True, 0), (False, False, 1)]  # fmt: skip
     flags = found.recording["flags"]
     assert (flags[flags.index("-c") + 1], found.recording["commit"]) == ("1024", "b9713")
-    other = on_server(line("A5/A", "GA", **SMALL), NOW, binary, gguf("GGGA"), kind=QuietServer, seed=1)
-    assert any("GA" in note for note in other.notes)
+    other = on_server(line("A5/A", "GGGA", **SMALL), NOW, binary, gguf("GA"), kind=QuietServer, seed=1)
+    assert any("GGGA" in note for note in other.notes)
     prompts = [one.recording["steps"][0]["request"]["prompt"] for one in (found, other)]
     assert prompts[0] != prompts[1] and set().union(*prompts) <= {*range(101, 320)}
 
 
 @pytest.mark.parametrize(("case", "layers", "tolerance", "same"), [
-    ((STALE, "GGGA"), "GGGA", None, True), ((STALE, "GGGA"), "GGGA", 0.01, None),
+    ((STALE, "GA"), "GA", None, True), ((STALE, "GA"), "GA", 0.01, None),
     (("A13>3/A[:8]>3", "W8 A"), "W8 A", None, None), (("A13>3/A[:8]>3", "W8 A"), "W8 A", 0.001, True),
 ])  # fmt: skip
 def test_a_small_difference_is_rounding_where_windows_amplify_it_or_the_user_says_so(
@@ -126,13 +126,13 @@ def test_a_small_difference_is_rounding_where_windows_amplify_it_or_the_user_say
     """The log-probabilities of a wrong answer differ by 0.003 from those of the cold run."""
     binary = launcher(tmp_path, "b9713", NOW, far=0.003)
     text, model = case
-    options = SMALL if model == "GGGA" else load(named("llama-first-window-default-gemma3")).server
+    options = SMALL if model == "GA" else load(named("llama-first-window-default-gemma3")).server
     found = on_server(line(text, model, **options), NOW, binary, gguf(layers), tolerance=tolerance, kind=QuietServer)
     assert found.same is same
 
 
 def test_a_scenario_that_does_not_fit_or_has_images_starts_no_server(tmp_path):
-    found = on_server(line(STALE, "GGGA", **SMALL), NOW, tmp_path / "none", tmp_path / "tiny-A.gguf")
+    found = on_server(line(STALE, "GA", **SMALL), NOW, tmp_path / "none", tmp_path / "tiny-A.gguf")
     assert (found.rows, found.same, found.recording) == ([], None, None) and found.undecided
     with pytest.raises(BadInput, match="request 0: an image"):
         on_server(line("A8.I3x1.B8"), NOW, tmp_path / "none", tmp_path / "tiny-A.gguf")
@@ -177,7 +177,7 @@ def test_a_running_server_is_left_as_it_was_also_after_a_failure():
 
 
 def test_a_scenario_that_cannot_be_sent_is_not_sent():
-    for text, model in (("A9/{restart}/A", "A"), (STALE, "GGGA")):
+    for text, model in (("A9/{restart}/A", "A"), (STALE, "GA")):
         found, remote = verified(line(text, model, **SMALL))
         assert (found.rows, found.same, remote.steps) == ([], None, []) and found.undecided
 

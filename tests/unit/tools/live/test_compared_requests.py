@@ -23,7 +23,7 @@ from tests.live.fake import Fake
 from tests.shared import SMALL
 
 NOW = "llama_cpp@b11549"
-STALE = from_line("A5/B10/B[:3].C3>2", model="GGGA", profiles=(NOW,), server=SMALL)
+STALE = from_line("A5/B10/B[:3].C3>2", model="GA", profiles=(NOW,), server=SMALL)
 """The answer to its last request is wrong."""
 
 

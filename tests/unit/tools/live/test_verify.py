@@ -29,7 +29,7 @@ def verify(capsys, url, *words):
 
 
 def test_the_same_rules_on_both_sides(capsys):
-    with simulated("GGGA") as url:
+    with simulated("GA") as url:
         code, data = verify(capsys, url, STALE)
     assert code == 0 and data["same"] is True and data["profile"] == "llama_cpp@b11549"
     last = data["requests"][2]
@@ -37,20 +37,20 @@ def test_the_same_rules_on_both_sides(capsys):
 
 
 def test_sizes_in_bytes_are_said_to_be_another_models_unless_it_is_a_tiny_one(capsys):
-    with simulated("GGGA") as url:
+    with simulated("GA") as url:
         assert not any("state sizes" in note for note in verify(capsys, url, STALE)[1]["notes"])
-    with simulated("GGGA", props={"model_path": "/models/big.gguf"}) as url:
-        notes = verify(capsys, url, STALE, "--layers", "GGGA")[1]["notes"]
+    with simulated("GA", props={"model_path": "/models/big.gguf"}) as url:
+        notes = verify(capsys, url, STALE, "--layers", "GA")[1]["notes"]
     assert any("state sizes" in note for note in notes)
 
 
 def test_a_second_play_does_not_see_the_first(capsys):
-    with simulated("GGGA") as url:
+    with simulated("GA") as url:
         assert [verify(capsys, url, STALE)[0] for _ in range(3)] == [0, 0, 0]
 
 
 def test_a_server_that_was_repaired_differs(capsys, tmp_path):
-    with simulated("GGGA", REPAIRED) as url:
+    with simulated("GA", REPAIRED) as url:
         code, data = verify(capsys, url, STALE)
         assert code == 1 and [row["same"] for row in data["requests"]] == [True, True, False]
         assert verify(capsys, url, STALE, "-p", REPAIRED)[0] == 0
@@ -60,7 +60,7 @@ def test_a_server_that_was_repaired_differs(capsys, tmp_path):
 
 
 def test_a_wrong_answer_within_rounding_is_undecided(capsys):
-    with simulated("GGGA", far=0.01) as url:
+    with simulated("GA", far=0.01) as url:
         code, data = verify(capsys, url, STALE)
         assert code == 3 and data["same"] is None and "counts as rounding" in data["requests"][2]["why"]
         assert [verify(capsys, url, STALE, "--tolerance", value)[0] for value in ("0.001", "0", "0.1")] == [0, 0, 3]
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_undecided(capsys):
 
 
 def test_options_that_the_user_says(capsys):
-    with simulated("GGGA", options={"ctx_checkpoints": 0}) as url:
+    with simulated("GA", options={"ctx_checkpoints": 0}) as url:
         assert verify(capsys, url, STALE)[0] == 1
         assert verify(capsys, url, STALE, "--set", "ctx_checkpoints=0")[0] == 0
 
@@ -99,7 +99,7 @@ def test_requests_at_the_same_time_and_slots(capsys):
 
 def test_a_recording_of_a_running_server(capsys, tmp_path):
     file = tmp_path / "try.json"
-    with simulated("GGGA") as url:
+    with simulated("GA") as url:
         assert main(["record", STALE, "--url", url, "--out", str(file)]) == 0
     found = replay(read_trace(file, profiles()), "provenance", lambda *_: None)
     assert found.steps_agree == 3 and found.events == 0
@@ -153,14 +153,14 @@ def test_bad_input(words, said, capsys):
 
 
 def test_a_scenario_of_another_engine_is_refused(capsys):
-    with simulated("GGGA") as url:
+    with simulated("GA") as url:
         assert main(["verify", "mlx-929-no-snapshot-below-8192-hybrid", "--url", url]) == 2
     assert "mlx_lm" in capsys.readouterr().err
 
 
 def test_the_rule_set_and_the_layers_may_be_given(capsys):
-    with simulated("GGGA", props={"build_info": "custom", "model_path": "/models/big.gguf"}) as url:
-        code, data = verify(capsys, url, STALE, "--layers", "GGGA", "-p", "llama_cpp@b11549")
+    with simulated("GA", props={"build_info": "custom", "model_path": "/models/big.gguf"}) as url:
+        code, data = verify(capsys, url, STALE, "--layers", "GA", "-p", "llama_cpp@b11549")
         assert (code, data["profile"], data["scenario"]) == (0, "llama_cpp@b11549", STALE)
         code, data = verify(capsys, url, "llama-lesson-attention", "--layers", "A", "-p", "llama_cpp@b10587")
     assert data["scenario"] == "llama-lesson-attention"
@@ -186,6 +186,6 @@ def test_a_server_is_started_with_its_model_under_the_rule_set_of_its_build(tmp_
 def test_real_builds_are_compared_each_under_its_rule_set(servers, tmp_path, capsys, profile, code):
     server = str(launcher(tmp_path, "b9713", profile))
     options = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
-    assert main(["verify", STALE, "--real", server, "--layers", "GGGA", *options, "--json"]) == code
+    assert main(["verify", STALE, "--real", server, "--layers", "GA", *options, "--json"]) == code
     [data] = json.loads(capsys.readouterr().out)["real"]
     assert (data["build"], data["same"]) == ("b9713", not code)

@@ -4,7 +4,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.tools.picture.plot import (
@@ -120,6 +120,7 @@ def test_a_line_passes_behind_the_words_above_bars():
     assert len(named) >= len(BARS.rows) and drawn.index(("path", "limit")) < min(named)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0.1, 100), st.floats(1, 100)), min_size=1, max_size=30))
 def test_labels_of_points_never_cover_each_other(places):
     points = [PlotPoint(x, y, "s", f"{number}: {y:.1f} %") for number, (x, y) in enumerate(places)]

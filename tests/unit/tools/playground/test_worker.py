@@ -33,7 +33,7 @@ CASES = (
     ({"line": "A1" + "/A" * 3000, "profiles": LLAMA[1:]}, "200 tokens"),
     ({"line": "S30.Q50>a100/S.Q.a.R40>b101", "model": "A", "profiles": LLAMA[1:]}, ""),
     ({"line": "A999999/A", "profiles": LLAMA}, "are allowed"),
-    ({"line": "A1" + "/{restart}" * 900, "model": "A", "profiles": LLAMA}, "are allowed"),
+    ({"line": "A1" + "/{restart}" * 900, "model": "A", "profiles": ["ik_llama@2491"]}, "are allowed"),
     ({"line": "A5/A", "model": "A" * 60, "profiles": LLAMA}, "16 layers"),
     ({"line": "A5/A", "profiles": LLAMA}, ""),                                         # limits are not used up
 )

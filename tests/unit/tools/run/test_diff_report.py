@@ -60,7 +60,7 @@ def test_decisions_without_an_effect_do_not_differ():
 
 
 def test_without_profiles_a_reported_bug_is_compared_with_its_fix(capsys):
-    assert main(["diff", "llama-17527-two-agents-dense"]) == 0
+    assert main(["diff", "llama-17527-two-agents-dense", "--provenance"]) == 0
     out = capsys.readouterr().out
     assert "A llama_cpp@b7400 " in out and "B llama_cpp@b7789 " in out
     assert main(["diff", "A5/A"]) == 2 and "-p A -p B" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int
 from cachesim.replay.recorded_requests import scales_text
 
-VOCABULARY = 4096
+VOCABULARY = 1024
 
 
 class Simulated:

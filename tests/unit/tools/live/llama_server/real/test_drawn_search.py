@@ -45,7 +45,7 @@ def searched(server, *numbers, stop=False, **plan):
 
 
 def test_a_difference_is_shrunk_on_both_sides(lies, server):
-    [found] = searched(server, 0).differences
+    [found] = searched(server, 9).differences
     assert found["shrunk"] and len(found["line"]) < 20
     assert found["comparison"]["requests"][0]["ours"]["prompt_n"] < 8 and found["comparison"]["same"] is False
 
