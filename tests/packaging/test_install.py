@@ -15,9 +15,11 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import files, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from cachesim import __version__
 from cachesim.base.extras import install_command
@@ -29,14 +31,15 @@ pytestmark = pytest.mark.long
 ELSEWHERE = ("docker ", "podman ", *map(install_command, MESSAGES), "pip install --no-cache-dir",
              "pip install -q llm-cachesim==", "python -m pip install --no-index", "pip install @REQUIREMENT@",
              'python -m pip install "$GITHUB_ACTION_PATH', "pip install '.[all]'", 'python -m pip install ".[all]"',
-             "pre-commit install", "pip install dist/*.whl", 'python -m pip install "$(ls dist/*.whl)[all]"')
+             "pre-commit install", "pip install dist/*.whl", "pip install dist/*.tar.gz", "pip install -e .",
+             'python -m pip install "$(ls dist/*.whl)[all]"')
 """Beginnings of commands that another test of this file runs; `make release` runs the installation of a release, the
 workflow of a release that of its pinned packages, `make live` that of a wheel in front of an exported program, and
-test_ci_files.py that of the action. Other commands run the extra `all` and `pre-commit install`."""
+test_ci_files.py that of the action. Other commands run the extra `all` and `pre-commit install`. The Makefile installs
+the tree with `pip install -e .`; test_packaging.py builds a wheel from the sdist."""
 INSTALLED_AS_A_CONTAINER = "pip install ."
-BUILT = ("pip install -e .", "pip install dist/*.tar.gz", 'pip install "git+file:')
-"""Beginnings of commands that build cachesim. What it requires is there already; a wheel brings it, and so does a
-container."""
+BUILT = 'pip install "git+file:'
+"""Beginning of a command that builds cachesim, with the build backend of this environment."""
 RUN = ["run", "--as-expected", "-q", "llama-24143-entry-removed-dense"]
 CONTAINER = ROOT / ".container" / "Containerfile"
 TOKENIZER = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"x": 0}, "unk_token": "x"}}
@@ -56,9 +59,23 @@ def checkout(built, tmp_path_factory):
     return place
 
 
+def required_libraries(folder):
+    """Return a folder with links to the packages that cachesim requires, and to what these require."""
+    folder.mkdir()
+    todo = ["llm-cachesim"]
+    for name in todo:
+        wanted = map(Requirement, requires(name) or ())
+        todo += [one.name for one in wanted if one.name not in todo and (one.marker is None or one.marker.evaluate())]
+    for name in todo[1:]:
+        for part in {Path(file).parts[0] for file in files(name)} - {"..", "__pycache__"}:
+            (folder / part).symlink_to(Path(sysconfig.get_path("purelib"), part))
+    return folder
+
+
 class Environment:
-    """A fresh environment with a copy of our pip, in whose shell commands run. uv keeps its files beside it.
-    ``is_filled``: it has the libraries of this environment."""
+    """A fresh environment with a copy of our pip, in whose shell commands run. uv keeps its files beside it, and
+    installs what cachesim requires; in other environments that is there already. ``is_filled``: all libraries of this
+    environment are there."""
 
     def __init__(self, folder, is_filled):
         self.bin = folder / "env" / "bin"
@@ -66,13 +83,15 @@ class Environment:
         [site] = (folder / "env" / "lib").glob("python*/site-packages")
         for part in Path(sysconfig.get_path("purelib")).glob("pip*"):
             shutil.copytree(part, site / part.name)
-        if is_filled:
-            (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")     # without its .pth files
+        libraries = sysconfig.get_path("purelib") if is_filled else required_libraries(folder / "libraries")
+        (site / "libraries.pth").write_text(f"{libraries}\n")                         # without its .pth files
         (self.bin / "pip").write_text(f'#!/bin/sh\nexec {self.bin}/python -m pip "$@"\n')
         (self.bin / "pip").chmod(0o755)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
         uv = {f"UV_{name}": str(folder / name) for name in ("TOOL_DIR", "TOOL_BIN_DIR")}
         quick = {"PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}      # most byte code would never run
+        if is_filled:
+            quick["PIP_NO_BUILD_ISOLATION"] = "0"                                  # pip reads 0 as: no isolation
         self.variables = {**kept, **uv, **quick, "PATH": f"{self.bin}:{folder / 'TOOL_BIN_DIR'}:{os.environ['PATH']}",
                           "GITHUB_ACTION_PATH": ".github/actions/check"}  # fmt: skip
 

@@ -15,7 +15,7 @@ from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.request_diff import link_requests
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 
-EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(500, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.long)])
 REPLIES = {"user": ["assistant"], "assistant": ["user", "tool"], "tool": ["assistant"], "system": ["user"]}
 BY_ROLE = {"system": changed_messages.SYSTEM, "user": changed_messages.EDITED, "assistant": changed_messages.ANSWER,
            "tool": changed_messages.RESULT}  # fmt: skip

@@ -28,7 +28,7 @@ BROKEN = {"ik_llama": ("answered", "stored-equals-cold"), "mlx_lm": ("limits",)}
 moved are stored, and a row more than allowed is decoded."""
 IMAGES = {"llama_cpp": "mmproj=causal", "vllm": "multimodal=true"}
 """Option with which a server takes images."""
-EXAMPLES = pytest.mark.parametrize("examples", [8, pytest.param(25, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [4, pytest.param(25, marks=pytest.mark.long)])
 DEFECTS = [
     ("llama_cpp@b11549", "stored-equals-cold"), ("ik_llama@main", "warm-equals-cold"),
     ("mlx_lm@0.32.2", "warm-equals-cold"), ("mlx_lm@0.32.2", "survives"), ("vllm@0.33.0", "stored-equals-cold"),

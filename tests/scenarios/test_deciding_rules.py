@@ -23,7 +23,7 @@ from tests.scenarios.whole import corpus
 
 RUNS = [(scenario, profile) for scenario in corpus() for profile in scenario.profiles]
 BROKEN = [(scenario, profile) for scenario, profile in RUNS if scenario.expect[profile].broken]
-EACH = 2                 # runs of each engine and symptom whose memory is read
+EACH = 1                 # run of each engine and symptom whose memory is read
 FAILURES = 2000
 
 

@@ -17,8 +17,7 @@ TALKS = (
 )
 
 
-@pytest.mark.parametrize("line", TALKS)
-@pytest.mark.parametrize("model", ["A", "W64 A", "GA"])
+@pytest.mark.parametrize(("model", "line"), [*(("A", line) for line in TALKS), ("W64 A", TALKS[1]), ("GA", TALKS[2])])
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_an_assumed_pool_changes_nothing_that_a_larger_one_would_not(engine: str, model: str, line: str) -> None:
     case = from_line(line, model=model, profiles=(present_name(engine),))

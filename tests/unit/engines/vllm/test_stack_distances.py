@@ -33,7 +33,7 @@ def run(profile, requests, options):
     return server.log.events, sum(answer.prompt_n for answer in answers)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("profile", ["vllm@0.33.0", "vllm@0.30.0"])
 def test_each_size_evaluates_what_its_own_run_evaluates(profile, seed):
     rng = Random(seed)
