@@ -117,15 +117,11 @@ def children(group):
     return found
 
 
-def test_the_launcher_runs_the_wheel_with_the_flags_of_a_server_start(python, tmp_path):
+def test_the_launcher_runs_the_wheel_with_the_flags_of_a_start_until_sigterm_and_no_process_remains(python, tmp_path):
     process, log = started(python, tmp_path)
     with process:
         assert log.read_text() == f"listening on 127.0.0.1:{process.port}\n"
-
-
-def test_sigterm_ends_the_server_with_a_complete_log_and_no_process_remains(python, tmp_path):
-    process, log = started(python, tmp_path)
-    process.terminate()
+        process.terminate()
     assert process.returncode == 0
     assert log.read_text().endswith("cleaning up before exit\n")
     assert children(process.group) == []
@@ -137,14 +133,10 @@ def test_stop_leaves_no_process(python, tmp_path):
     assert children(process.group) == []
 
 
-def test_the_launcher_reports_the_build_of_the_wheel(python, tmp_path):
+def test_the_launcher_reports_the_build_of_the_wheel_and_refuses_an_unknown_flag_in_a_line(python, tmp_path):
     launcher = write_launcher(python, tmp_path)
     done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "version: 11549 (xllamacpp 2026.10.11549)\n"
-
-
-def test_an_unknown_flag_is_refused_in_a_line(python, tmp_path):
-    launcher = write_launcher(python, tmp_path)
     done = subprocess.run([launcher, "--no-such-flag"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "error: unknown flag: '--no-such-flag'\n")
 

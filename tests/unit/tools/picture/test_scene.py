@@ -316,7 +316,8 @@ def test_a_scale_shows_short_stretches_and_breaks_long_ones():
 
 def test_the_files_are_written_whole(tmp_path, capsys):
     html, svg = tmp_path / "a.html", tmp_path / "a.svg"
-    assert main(["run", HYBRID, "-p", "llama_cpp@b10587", "--html", str(html), "--svg", str(svg)]) == 0
+    files = ["--html", str(html), "--svg", str(svg)]
+    assert main(["run", HYBRID, "-p", "llama_cpp@b10587", "--provenance", *files]) == 0
     assert html.read_text("utf-8").startswith("<!doctype html>") and ET.parse(svg).getroot().tag.endswith("svg")
     assert "LC-PC-LOAD.TAKE" in html.read_text("utf-8")
     capsys.readouterr()

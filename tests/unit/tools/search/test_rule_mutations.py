@@ -58,7 +58,7 @@ def test_rules_inside_a_table_are_variants_too():
 
 def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
     known = tuple(variants(LATEST))
-    source = tuple(range(3 * SPREAD, 3 * SPREAD + 4))
+    source = tuple(range(3 * SPREAD, 3 * SPREAD + 2))
     for run in run_mutations(MutationJob(SEARCH, source, (), known)):
         assert 0 < len(run.matter) < len(known)
         idle = [one for i, one in enumerate(known) if i not in run.matter]

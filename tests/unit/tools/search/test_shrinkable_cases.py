@@ -61,6 +61,6 @@ def test_a_real_failure_keeps_its_finding():
 
     case = draw_conversation(14, "llama_cpp", ("GA",))         # the first that fails
     assert fails(case)
-    small = shrink(case, fails, 400)
+    small = shrink(case, fails, 100)
     assert fails(small)
     assert len(small.asked) <= 4 and longest(small) <= 40

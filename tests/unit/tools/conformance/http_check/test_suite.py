@@ -96,7 +96,7 @@ def test_the_tolerance_is_measured_unless_it_is_given():
     toy = Toy(apart=lambda request, prompt, reused: 0.002 if reused else 0.0)
     found = checked(toy, CheckOptions(("same",), (SOUND,), examples=1))
     assert 0.0019 < found.measured < 0.0021 and 0.019 < found.tolerance < 0.021 and by_state(found) == {}
-    found = checked(toy, CheckOptions(("same",), (SOUND,), examples=1, tolerance=0.001))
+    found = checked(toy, CheckOptions(("same",), (SOUND,), examples=1, tolerance=0.001), 100)
     assert (found.measured, found.tolerance) == (0.0, 0.001) and by_state(found)
 
 
@@ -186,7 +186,8 @@ def test_counts_that_cannot_be_are_a_finding(more):
         return status, said
 
     toy = Toy()
-    assert "accounting" in by_state(checked(complete, CheckOptions(("books",), (SOUND,), examples=1, tolerance=0.005)))
+    wanted = CheckOptions(("books",), (SOUND,), examples=1, tolerance=0.005)
+    assert "accounting" in by_state(checked(complete, wanted, 120))
 
 
 def test_prompts_leave_room_in_the_context():
@@ -207,7 +208,7 @@ def test_a_property_whose_histories_a_limit_cut_off_is_undecided():
 @pytest.mark.usefixtures("quick")
 def test_the_stages_of_a_check_are_heard_in_order():
     listener = Interrupting("never")
-    http = InProcess(Toy(), NATIVE, 400)
+    http = InProcess(Toy(), NATIVE, 150)
     check(http, identify_server(http), replace(QUICK, only=("known",), histories=()), listener)
     stages = [what for what in listener.heard if isinstance(what, str)]
     assert stages[:3] == ["first requests", "known faults", "noise"] and stages[-1] == "rules"
