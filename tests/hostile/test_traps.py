@@ -55,7 +55,7 @@ def run_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 IN_ONE_PROCESS = {
     ("run", "A9/A", "--model", "A", "--real", "b11549"): 2,                # a build that is a file here
-    ("import", "bodies.jsonl", "--template", "chat.jinja"): 0,
+    ("import", "bodies.jsonl", "--template", "chat.jinja", "-q"): 0,
     ("real", "serve", "b11549", "-m", "GGGA"): 2,                          # a model that is a file here
 }
 """Command lines that start no Python, with their exit codes."""

@@ -124,9 +124,10 @@ def test_judge_finds_the_fault_and_its_absence():
 def test_judge_takes_a_changed_table():
     case = cachesim.load("llama-24143-entry-removed-dense")
     base, fixed = (cachesim.rules(f"llama_cpp@{name}") for name in ("b9518", "pr24143-on-b9518"))
-    kept = [one.answer.cache_n for one in cachesim.judge(case, base.name, table=fixed).requests]
-    assert kept == [one.answer.cache_n for one in cachesim.judge(case, fixed.name).requests]
-    assert kept != [one.answer.cache_n for one in cachesim.judge(case, base.name).requests]
+    runs = [cachesim.judge(case, name, table=table, mode="provenance")
+            for name, table in ((base.name, fixed), (fixed.name, None), (base.name, None))]  # fmt: skip
+    kept, same, lost = ([one.answer.cache_n for one in run.requests] for run in runs)
+    assert kept == same != lost
 
 
 @pytest.mark.parametrize("what, named", [
@@ -140,13 +141,14 @@ def test_judge_refuses_what_it_cannot_do(what, named):
 
 def test_a_run_is_a_picture_in_one_call():
     case = cachesim.load(DENSE)
-    one, two = (cachesim.judge(case, f"llama_cpp@{name}") for name in ("b10587", "pr24143-on-b10587"))
+    one, two = (cachesim.judge(case, f"llama_cpp@{name}", mode="provenance")
+                for name in ("b10587", "pr24143-on-b10587"))  # fmt: skip
     text = cachesim.svg(one)
     assert ET.fromstring(text).tag.endswith("svg") and "first difference" not in text
     assert cachesim.svg(one, two).count(">first difference<") == 2
     table = replace(cachesim.rules("llama_cpp@b10587"), name="llama_cpp@mine")
     with pytest.raises(BadInput, match="unknown profile 'llama_cpp@mine'"):
-        cachesim.svg(cachesim.judge(case, "llama_cpp@b10587", table=table))
+        cachesim.svg(cachesim.judge(case, "llama_cpp@b10587", mode="provenance", table=table))
 
 
 def test_a_picture_is_of_one_case():
@@ -178,7 +180,7 @@ def test_a_file_of_rules_is_a_profile(tmp_path: Path, monkeypatch):
 
 def test_a_case_runs_under_rule_sets_of_several_engines(capsys):
     case = cachesim.load("S40.A60/S.B20/S.A")
-    runs = [cachesim.judge(case, profile) for profile in ("llama_cpp", "vllm", "sglang")]
+    runs = [cachesim.judge(case, profile, mode="provenance") for profile in ("llama_cpp", "vllm", "sglang")]
     assert [run.profile.partition("@")[0] for run in runs] == ["llama_cpp", "vllm", "sglang"]
     assert [run.requests[2].answer.cache_n for run in runs] == [0, 96, 64]
     assert '<g class="engines">' in cachesim.svg(*runs)

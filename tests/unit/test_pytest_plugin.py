@@ -21,6 +21,15 @@ CORPUS = ROOT / "scenarios"
 GOOD = CORPUS / "llama_cpp" / "lessons" / "llama-lesson-hybrid.toml"
 BUG = CORPUS / "llama_cpp" / "wrong-answer" / "llama-one-token-checkpoint-recurrent.toml"
 HEAD = "llama_cpp@b10587"
+LINE = "S40.A60/S.A"
+NEWEST = "llama_cpp@b11549"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """Run a case: the modules that it imports stay, and no inner pytest imports them again."""
+    runs = cachesim.run(LINE, [NEWEST, "vllm", "ik_llama"])
+    assert len(runs) == 3
 
 
 @pytest.fixture
@@ -147,10 +156,6 @@ def test_the_plugin_is_light():
     code = "import sys, pytest, cachesim.pytest_plugin; print({'numpy', 'hypothesis', 'tomllib'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"
-
-
-LINE = "S40.A60/S.A"
-NEWEST = "llama_cpp@b11549"
 
 
 def test_a_file_of_any_name_is_collected_if_it_is_an_argument(pytester, run):

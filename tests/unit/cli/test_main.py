@@ -104,7 +104,7 @@ def test_json_carries_its_schema(capsys):
 def test_a_reader_that_goes_away_is_no_error():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, "-m", "cachesim", "run", "S40.A60/S", "-q"], stdout=write,
+    done = subprocess.run([sys.executable, "-m", "cachesim", "run", "A4", "--model", "A", "-q"], stdout=write,
                           stderr=subprocess.PIPE, check=False)  # fmt: skip
     os.close(write)
     assert (done.returncode, done.stderr) == (exits.BROKEN_PIPE, b"")
@@ -115,7 +115,8 @@ def test_a_reader_that_goes_away_is_no_error():
 def test_any_output_can_be_written(encoding):
     """The tables have a sign that ASCII lacks, and a cut prompt has another."""
     line = "S40.A30/" + ".".join(f"Longer{word}10" for word in "WordsThanTheColumn") + ".End10"
-    done = subprocess.run([sys.executable, "-m", "cachesim", "run", line], capture_output=True, check=False,
+    words = "run", line, "--model", "A"
+    done = subprocess.run([sys.executable, "-m", "cachesim", *words], capture_output=True, check=False,
                           env={**os.environ, "PYTHONIOENCODING": encoding})  # fmt: skip
     out = done.stdout.decode(encoding)
     assert (done.returncode, done.stderr) == (exits.HOLDS, b"")
@@ -328,7 +329,7 @@ def test_an_unknown_word_is_told_whole(capsys, argv, told):
 
 def test_a_command_runs_in_any_thread(capsys):
     found = []
-    thread = threading.Thread(target=lambda: found.append(main(["run", "A5", "-q"])))
+    thread = threading.Thread(target=lambda: found.append(main(["run", "A5", "--model", "A", "-q"])))
     thread.start()
     thread.join()
     assert found == [exits.HOLDS]

@@ -16,7 +16,7 @@ from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
 from cachesim.cli.output_options import apply_output_options, report_crash, wants_json
 
-LINE = ("run", "S40.A30/S.B30")
+LINE = ("run", "S40.A30/S.B30", "--model", "A")
 
 
 def told(*argv, **env):
@@ -105,7 +105,8 @@ def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
 @pytest.mark.long
 @pytest.mark.parametrize("argv", [
     ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("scenarios",), ("run", "llama-lesson-attention"),
-    ("why", "S40.A30/S.B30", "1"), ("bisect", "S40.A30/S.B30"), ("profiles", "show", "llama_cpp@b10587"), (),
+    ("why", "S40.A30/S.B30", "1", "--model", "A"), ("bisect", "S40.A30/S.B30"), (),
+    ("profiles", "show", "llama_cpp@b10587"),
     ("diff", "S40.A30/S.B30", "-p", "b9518", "-p", "b10587"), ("explain", "LC-TRIM"),
 ], ids=str)  # fmt: skip
 def test_any_command_writes_ascii(argv):

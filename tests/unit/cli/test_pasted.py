@@ -20,7 +20,8 @@ COMMAND = re.compile(r"^(?:next: |[Aa]ll suggestions: | +)(cachesim .*)$", re.M)
 @pytest.mark.parametrize(("words", "source"), [
     (["import"], TOOLS / "server_logs/default_verbosity.log"),
     (["import", "-p", "vllm@0.33.0"], TOOLS / "request_bodies/agent.jsonl"),
-    (["run", "S100.A40/S.B40", "-np", "1"], None), (["advise", "S40.A60/B80/S.C50/S.A", "--model", "GA"], None),
+    (["run", "A60/B80/A", "-np", "1", "--cache-ram", "0", "--model", "A"], None),
+    (["advise", "S40.A60/B80/S.C50/S.A", "--model", "A"], None),
 ])  # fmt: skip
 def test_a_printed_command_runs_when_pasted(tmp_path, monkeypatch, capsys, words, source):
     """Also where the path of a file makes it longer than a line."""

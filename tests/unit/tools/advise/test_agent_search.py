@@ -42,7 +42,7 @@ def alternating(model="llama-3", room=8, clients=2, profile=PROFILE, **more):
 
 
 @cache
-def alternated(model="llama-3"):
+def alternated(model):
     """Return a completed search on conversations that take turns, and its advice."""
     search = alternating(model)
     return search, search.advice()
@@ -60,7 +60,7 @@ def test_no_setting_is_better_than_the_best(model):
     assert found.best[0].cost.scale == 1 and found.best[0].cost.requests == 8
 
 
-def searched_again(change, clients=2, turns=(4, 3)):
+def searched_again(change, clients=2, turns=(3, 2)):
     """Return the advice of a search, and that of a search for which ``change`` has changed the costs of the first. The
     sessions, of so many turns each, run on servers for so many clients."""
     sessions = [conversation(f"s{i}", n, start=float(i)) for i, n in enumerate(turns)]
@@ -88,7 +88,7 @@ def test_settings_are_judged_until_enough_answer_correctly_first_where_another_w
 
 
 def test_of_settings_that_cost_as_much_the_smallest_is_best():
-    _, found = alternated()
+    _, found = alternated("llama-3")
     best = found.best[0]
     assert best.setting.total == min(one.setting.total for one in found.first if one.cost.units == best.cost.units)
 

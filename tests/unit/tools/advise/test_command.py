@@ -37,7 +37,7 @@ def told(capsys, *words):
 
 
 def test_everything_fits_a_terminal_but_the_commands(capsys):
-    code, out, err = told(capsys, LINE)
+    code, out, err = told(capsys, LINE, "--model", "A")
     assert (code, err) == (0, "")
     assert all(len(line) <= 80 for line in out.splitlines() if "cachesim run" not in line)
     assert "-np 2" in out and "llama_cpp@pr24143-on-b10587" in out
@@ -118,7 +118,7 @@ def test_a_wrong_answer_under_one_of_the_rule_sets_is_in_the_exit_code(capsys, m
 
 def test_ctrl_c_shows_what_was_found_so_far(capsys, monkeypatch):
     monkeypatch.setattr(advise, "time", Clock(*[lambda: None] * 16, interrupt))
-    code, out, err = told(capsys, LINE, "-p", "llama_cpp@b11549", "-p", "llama_cpp@b10587", "--json")
+    code, out, err = told(capsys, LINE, "--model", "A", "-p", "llama_cpp@b11549", "-p", "llama_cpp@b10587", "--json")
     (data,) = json.loads(out)["advise"]              # the second rule set is not searched
     assert (code, data["stopped"]) == (130, "interrupted") and data["advice"] and 0 < data["tried"] <= 16
     assert str(data["tried"]) in err
@@ -140,25 +140,16 @@ def test_the_case_is_printed_before_all_changes_are_tried(words, capsys, monkeyp
 def test_a_search_ends_when_its_time_is_over(capsys, monkeypatch):
     now = iter(range(0, 10_000, 7))
     monkeypatch.setattr(advise.time, "monotonic", lambda: next(now))
-    code, out, err = told(capsys, LINE, "--json", "--seconds", "20")
+    code, out, err = told(capsys, LINE, "--model", "A", "--json", "--seconds", "20")
     (data,) = json.loads(out)["advise"]
     assert (code, data["stopped"], data["tried"]) == (0, "seconds", 3) and "--seconds" in err
 
 
 def test_the_best_advice_in_a_sentence(capsys):
-    _, out, _ = told(capsys, "d2.S80.u5/e2.S.u", "--json")
+    _, out, _ = told(capsys, "d2.S80.u5/e2.S.u", "--model", "A", "--json")
     (data,) = json.loads(out)["advise"]
-    assert re.findall(r"\d+", try_sentence(data)) == ["174", "91"]
+    assert re.findall(r"\d+", try_sentence(data)) == ["174", "89"]
     assert try_sentence({**data, "advice": []}) == ""
-
-
-def test_an_imported_log_begins_with_the_saved_tokens(capsys):
-    log = "tests/unit/tools/server_logs/default_verbosity.log"
-    assert main(["import", log]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"104 of 674 .*-ub 64", text) and f"cachesim advise {log}" in text
-    main(["import", log, "-q"])
-    assert "-ub 64" not in capsys.readouterr().out
 
 
 @pytest.mark.long
@@ -224,7 +215,7 @@ def test_a_refuted_log_is_not_searched(facts, is_tried):
 
 
 def test_suggestions_name_the_case_as_it_was_asked_for(capsys):
-    words = "--model", "GA", "--set", "cache_ram=0", "--limit", "tokens=2000000", "--limit", "workload=900"
+    words = "--model", "A", "--set", "cache_ram=0", "--limit", "tokens=2000000", "--limit", "workload=900"
     _, out, _ = told(capsys, LINE, *words, "-p", "llama_cpp@b11549", "--json", "-q")
     data = json.loads(out)["advise"][0]
     best = next(one for one in data["advice"] if all(each["kind"] == "flag" for each in one["changes"]))

@@ -15,7 +15,7 @@ AGENT = Path(__file__).with_name("agent.jsonl")
 
 
 def called(capsys, *words):
-    code = main(["import", str(AGENT), *words])
+    code = main(["import", str(AGENT), *words, "-q"])
     return code, *capsys.readouterr()
 
 
@@ -69,7 +69,7 @@ def test_every_kind_of_client_runs_under_five_engines(capsys, tmp_path, shape):
     bodies = shape()
     file.write_text("".join(json.dumps(body) + "\n" for body in bodies))
     words = [word for name in FIVE for word in ("-p", name)]
-    assert main(["import", str(file), *words, "--model", "A", "--json"]) == exits.HOLDS
+    assert main(["import", str(file), *words, "--model", "A", "--json", "-q"]) == exits.HOLDS
     compared = json.loads(capsys.readouterr().out)["bodies"]["compared"]
     assert [one["profile"] for one in compared] == FIVE
     assert all(len(one["requests"]) == len(bodies) for one in compared)

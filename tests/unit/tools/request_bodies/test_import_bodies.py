@@ -57,7 +57,7 @@ def test_a_request_to_another_model_than_the_one_before_is_marked(tmp_path):
 
 def test_the_file_runs_and_reuses_the_reported_tokens(tmp_path, capsys):
     out = tmp_path / "case.toml"
-    assert main(["import", str(AGENT), "-o", str(out), "--json", "--model", "A"]) == 0
+    assert main(["import", str(AGENT), "-o", str(out), "--json", "-q", "--model", "A"]) == 0
     data = json.loads(capsys.readouterr().out)["bodies"]
     assert main(["run", str(out), "--json"]) == 0
     [run] = json.loads(capsys.readouterr().out)["runs"]
@@ -97,7 +97,7 @@ def test_wrong_options_give_a_one_line_error(capsys):
 
 
 def test_the_token_limit_of_a_run_ends_the_simulation_not_the_import(tmp_path, capsys):
-    assert main(["import", str(AGENT), "--limit", "tokens=900", "--json"]) == 0
+    assert main(["import", str(AGENT), "--limit", "tokens=900", "--json", "-q"]) == 0
     data = json.loads(capsys.readouterr().out)["bodies"]
     assert (data["simulation"]["played"], data["simulation"]["not_played"]) == (3, 1)
     assert data["requests"][3]["simulated"] is None

@@ -38,7 +38,7 @@ def causes(path, capsys, tools: list[Any], *options: str) -> list[str]:
     bodies = [chat(tool, *(["Yes.", "More."] * number)) for number, tool in enumerate(tools)]
     file = path / "bodies.jsonl"
     file.write_text("\n".join(map(json.dumps, bodies)), "utf-8")
-    main(["import", str(file), "--json", *options])
+    main(["import", str(file), "--json", "-q", *options])
     found = json.loads(capsys.readouterr().out)["bodies"]["causes"]
     return [cause["cause"] for cause in found if not cause["harmless"]]
 

@@ -132,7 +132,7 @@ def test_wrong_arguments_are_one_line(capsys, argv, what):
 @pytest.mark.long
 def test_an_imported_log_is_drawn(tmp_path, capsys):
     picture = tmp_path / "x.svg"
-    assert main(["import", str(CACHED), "--svg", str(picture), "-p", "llama_cpp@b11549", "--model", "GGGA"]) == 0
+    assert main(["import", str(CACHED), "--svg", str(picture), "-p", "llama_cpp@b11549", "--model", "GGGA", "-q"]) == 0
     assert picture.read_text("utf-8").startswith("<svg") and "7 of 7 requests" in capsys.readouterr().out
     assert main(["import", str(CACHED), str(PARALLEL), "--svg", str(picture)]) == 2
     assert "a picture can show one log only" in capsys.readouterr().err
@@ -211,7 +211,7 @@ def test_options_follow_from_steps_and_limits(tmp_path):
                        for at in (0, 64, 128)) for slot, task in ((0, 1), (1, 9))]  # fmt: skip
     file = tmp_path / "server.log"
     file.write_text("".join(lines))
-    server = import_log(file)[0]["server"]
+    server = import_log(file, ["llama_cpp@b11549"], "A")[0]["server"]
     assert (server["batch_size"], server["ctx_size"], server["kv_unified"]) == (64, 1024, True)
 
 

@@ -88,5 +88,5 @@ def test_files_that_import_writes_run(name, tmp_path, capsys):
     out = tmp_path / name
     assert main(["import", str(SHORT), "-o", str(out), "-q"]) == 0
     capsys.readouterr()
-    assert main(["run", str(out), "--json"]) in (0, 1)
+    assert main(["run", str(out), "--json", "--provenance"]) in (0, 1)
     assert json.loads(capsys.readouterr().out)["runs"]

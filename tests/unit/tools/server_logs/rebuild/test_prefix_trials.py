@@ -257,12 +257,13 @@ def test_a_candidate_stops_as_soon_as_it_cannot_be_better_than_the_best():
 
 
 def test_lines_of_requests_that_run_together_are_compared_with_their_own_requests():
-    text = simulated_log("A3000>a9/B2000>b50{together+1}/A.C9>c4", "GGGA", 4, parallel=2)
+    server = {"parallel": 2, "batch_size": 256, "ubatch_size": 64}
+    text = simulated_log("A600>a9/B400>b50{together+1}/A.C9>c4", "GGGA", 4, **server)
     number = next(at for at, line in enumerate(text.splitlines(), 1)
                   if "task 0 |" in line and "created context checkpoint 1" in line)  # fmt: skip
     lines = text.splitlines()
     lines[number - 1] = lines[number - 1].replace("pos_max = ", "pos_max = 1")
-    found = rebuilt("\n".join(lines), "GGGA", parallel=2)
+    found = rebuilt("\n".join(lines), "GGGA", **server)
     assert [one.line for one in found.contradicted] == [number]
     assert [bool(request.contradicted) for request in found.requests] == [True, False, False]
 
