@@ -43,6 +43,11 @@ def test_a_symptom_is_found_in_other_words(capsys):
         assert ("?" not in out) is is_whole and (f" {found} " in out) is is_whole and f" {SEED} " not in out
 
 
+def test_an_unknown_symptom_lists_the_known_symptoms(capsys):
+    assert main(["scenarios", "--symptom", "qqq"]) == exits.NOTHING
+    assert "'qqq'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("parts", [("llama_cpp", "lc", "lc-00-no.toml"), ("llama_cpp", "l"), ("x",)], ids="/".join)
 def test_paths_that_never_were_are_refused(capsys, parts):
     assert main(["run", str(corpus_root().joinpath(*parts))]) == exits.BAD_INPUT
