@@ -41,14 +41,15 @@ def served(*words):
 
 @pytest.mark.long
 def test_it_serves_on_the_loopback_address_until_it_is_interrupted():
-    with served() as (process, line):
-        [(host, port)] = re.findall(r"^http://([\d.]+):(\d+)/\n$", line)
+    with served("--json", "-q") as (process, line):
+        url = json.loads(line)["url"]
+        [(host, port)] = re.findall(r"^http://([\d.]+):(\d+)/$", url)
         assert host == "127.0.0.1"
-        with urllib.request.urlopen(line.strip()) as page:
+        with urllib.request.urlopen(url) as page:
             assert b"cachesim playground" in page.read() and page.headers["cache-control"] == "no-store"
         body = json.dumps({"line": "A5/A", "profiles": ["llama_cpp@b10587"]}).encode()
-        headers = {"content-type": "application/json", "origin": line.strip().rstrip("/")}
-        asked = urllib.request.Request(f"{line.strip()}run", body, headers)
+        headers = {"content-type": "application/json", "origin": url.rstrip("/")}
+        asked = urllib.request.Request(f"{url}run", body, headers)
         with urllib.request.urlopen(asked) as reply:
             assert "timeline" in json.load(reply)["html"]
         with socket.socket() as other, pytest.raises(OSError):
@@ -57,12 +58,6 @@ def test_it_serves_on_the_loopback_address_until_it_is_interrupted():
         _, err = process.communicate(timeout=60)
         assert process.returncode == exits.INTERRUPTED and err.splitlines()[-1] == "cachesim: interrupted"
         assert "Traceback" not in err
-
-
-@pytest.mark.long
-def test_the_address_as_json():
-    with served("--json", "-q") as (_, line):
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", json.loads(line)["url"])
 
 
 def test_a_port_in_use(capsys):

@@ -18,7 +18,7 @@ from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import CampaignCost
 from tests.unit.tools.search.test_fuzz_command import BAD, call
 
-ARGV = (*BAD[:-1], "60", "--no-shrink")
+ARGV = (*BAD[:-1], "36", "--no-shrink")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_the_parts_are_the_whole_in_any_order(capsys, parts):
     for order in permutations(folders):
         got, out, _ = call(capsys, "merge", *order, "--json")
         [one] = json.loads(out)["campaigns"]
-        assert (got, one.pop("done"), one.pop("left_out"), len(one.pop("files"))) == (code, [[0, 60]], [], 3)
+        assert (got, one.pop("done"), one.pop("left_out"), len(one.pop("files"))) == (code, [[0, 36]], [], 3)
         assert {"schema": 1, **one} == want
 
 
@@ -50,7 +50,7 @@ def test_the_parts_are_the_whole_in_any_order(capsys, parts):
 def test_what_is_written_is_the_campaign_and_goes_on(capsys, parts, tmp_path):
     folders, whole = parts
     code, out, _ = call(capsys, "merge", *folders, "--out", tmp_path)
-    assert (code, out.splitlines()[0]) == (exits.BROKEN, "3 files, 60 conversations")
+    assert (code, out.splitlines()[0]) == (exits.BROKEN, "3 files, 36 conversations")
     assert {file.name: file.read_bytes() for file in tmp_path.glob("fuzz-*")} == {
         file.name: file.read_bytes() for file in whole.glob("fuzz-*")
     }
@@ -64,18 +64,18 @@ def test_a_part_that_is_in_another_adds_nothing(capsys, parts, tmp_path):
     call(capsys, "merge", *folders, "--out", tmp_path)
     code, out, _ = call(capsys, "merge", *folders, whole, tmp_path, folders[0], "--json")
     [one] = json.loads(out)["campaigns"]
-    assert (code, one["examples"], len(one["files"]), len(one["left_out"])) == (exits.BROKEN, 60, 1, 4)
+    assert (code, one["examples"], len(one["files"]), len(one["left_out"])) == (exits.BROKEN, 36, 1, 4)
     _, out, _ = call(capsys, "merge", *folders, whole)
-    assert out.splitlines()[0] == "1 file, 60 conversations; 3 files skipped (no further conversations)"
+    assert out.splitlines()[0] == "1 file, 36 conversations; 3 files skipped (no further conversations)"
     again = call(capsys, "merge", *folders, "--out", tmp_path, "--json")
-    assert json.loads(again[1])["campaigns"][0]["examples"] == 60
+    assert json.loads(again[1])["campaigns"][0]["examples"] == 36
 
 
 @pytest.mark.long
 def test_what_is_missing_is_named(capsys, parts):
     folders, _ = parts
     _, out, _ = call(capsys, "merge", folders[0], folders[2])
-    assert "not run: 20 .. 39" in out
+    assert "not run: 12 .. 23" in out
 
 
 def test_parts_that_overlap_are_refused(tmp_path):
