@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.engines.chat_bodies import TemplateUse
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.message_content import prompt_token_ids
-from cachesim.tools.request_bodies.parsed_bodies import PLAIN, as_parsed
 from cachesim.tools.request_bodies.request_diff import render_request
 from cachesim.tools.request_bodies.template import TemplateRenderer, read_template
 from cachesim.tools.request_bodies.tokenizer import Tokenizer, read_tokenizer
@@ -24,11 +23,11 @@ class PromptTokens:
     processes. Raise BadInput for unusable files."""
 
     def __init__(self, tokenizer: str = "", template: str = "", profile: str = "") -> None:
-        self._profile = profile or DEFAULT_PROFILE
+        self._profile = profile
         self._has_template = bool(template)
         source = read_template(Path(template)) if template else None
         self._template = TemplateRenderer(source, template)
-        self._use = self._template.use() if template else PLAIN
+        self._use = self._template.use() if template else TemplateUse()
         self._tokenizer: Tokenizer | None = read_tokenizer(Path(tokenizer)) if tokenizer else None
 
     def __enter__(self) -> PromptTokens:
@@ -58,7 +57,11 @@ class PromptTokens:
         """Return the token ids of a text. Raise BadInput if the template or the tokenizer refuses it."""
         if self._tokenizer is None or body.has_media or not (body.is_raw or self._has_template):
             return None
-        [read] = as_parsed([body], self._profile, PLAIN if body.is_raw else self._use)
+        # Only here: the engines take longer to import than all else that reads events
+        from cachesim.scenarios.schema import DEFAULT_PROFILE
+        from cachesim.tools.request_bodies.parsed_bodies import as_parsed
+
+        [read] = as_parsed([body], self._profile or DEFAULT_PROFILE, TemplateUse() if body.is_raw else self._use)
         [prompt] = self._template.render([read])
         return list(self._tokenizer.tokens(render_request(read, prompt).text))
 

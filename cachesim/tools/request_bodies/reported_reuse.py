@@ -11,12 +11,13 @@ from math import gcd
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.reproduce_command import set_words
 from cachesim.scenarios.option_checks import in_force, model_named
 from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.runner import AnswerCollector, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.request_bodies.body_stages import AnsweredBody
 from cachesim.tools.request_bodies.import_scenario import SimulatedImport
@@ -73,15 +74,20 @@ def compared_reuse(
 ) -> list[ComparedReuse]:
     """Compare the reuse of each request with its reply. ``reused``: tokens of the simulated requests, the first ones;
     ``is_exact``: the tokens of the prompts are counted, not estimated."""
-    rows = []
-    for number, record in enumerate(records):
-        expected = reused[number] if number < len(reused) else None
-        stated = record.body.reported.reused
-        verdict = compare(expected, stated, record.tokens, is_exact)
-        if verdict == DIFFERENT and is_exact and _is_in_unsure_answer(records, number, expected or 0, stated or 0):
-            verdict = UNKNOWN
-        rows.append(ComparedReuse(number, expected, stated, verdict))
-    return rows
+    known = [*reused, *[None] * (len(records) - len(reused))]
+    return [_compared(records, number, known[number], is_exact) for number in range(len(records))]
+
+
+def _compared(
+    records: Sequence[AnsweredBody], number: int, expected: int | None, is_exact: bool
+) -> ComparedReuse:
+    """Compare the reuse of a request with its reply. ``expected``: tokens of the simulated request."""
+    record = records[number]
+    stated = record.body.reported.reused
+    verdict = compare(expected, stated, record.tokens, is_exact)
+    if verdict == DIFFERENT and is_exact and _is_in_unsure_answer(records, number, expected or 0, stated or 0):
+        verdict = UNKNOWN
+    return ComparedReuse(number, expected, stated, verdict)
 
 
 def _is_in_unsure_answer(records: Sequence[AnsweredBody], number: int, expected: int, stated: int) -> bool:
@@ -150,19 +156,38 @@ def _settings(
         return
     found = 0
     for name, other in _others(scenario, other_model, block):
-        answers = AnswerCollector()
+        counts = _StatedCounts(records, is_exact)
         try:
-            play(other, other.profiles[0], "none", answers)
-        except BadInput:
+            play(other, other.profiles[0], "none", counts)
+        except (BadInput, _OtherCount):
             continue
-        found_answers = [answers.found.get(i) for i in range(len(records))]
-        reused = [None if one is None or one[1].error else one[1].cache_n for one in found_answers]
-        rows = compared_reuse(records, reused, is_exact)
-        if all(row.verdict in (EQUAL, ABOUT) for row in rows if row.stated is not None):
+        if not counts.missing:
             yield f"{name}: the simulation then has every count of the replies"
             found += 1
             if found == FOUND:
                 return
+
+
+class _OtherCount(Exception):
+    """A simulated request reuses other tokens than its reply states."""
+
+
+class _StatedCounts(SilentObserver):
+    """Observer that ends a run at the first request whose reply states another count. ``missing``: requests with a
+    stated count that have no answer yet."""
+
+    def __init__(self, records: Sequence[AnsweredBody], is_exact: bool) -> None:
+        self._records = records
+        self._is_exact = is_exact
+        self.missing = {i for i, record in enumerate(records) if record.body.reported.reused is not None}
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        if number not in self.missing:
+            return
+        reused = None if answer.error else answer.cache_n
+        if _compared(self._records, number, reused, self._is_exact).verdict not in (EQUAL, ABOUT):
+            raise _OtherCount
+        self.missing.discard(number)
 
 
 def _others(scenario: Scenario, other_model: str, block: int) -> Iterator[tuple[str, Scenario]]:
