@@ -17,7 +17,7 @@ def test_a_file_repeats_what_the_search_ran(tmp_path, capsys):
     bodies = tmp_path / "bodies.jsonl"
     prompts = (f"Today is 2026-01-0{day}. Be brief, and answer in a single sentence." for day in (1, 2))
     bodies.write_text("".join(f"{json.dumps({'prompt': prompt, 'n_predict': 2})}\n" for prompt in prompts), "utf-8")
-    assert main(["advise", str(bodies), "--out", str(folder), "--json"]) == exits.HOLDS
+    assert main(["advise", str(bodies), "--out", str(folder), "--json", "--model", "A"]) == exits.HOLDS
     [found] = json.loads(capsys.readouterr().out)["advise"]
     assert found["advice"] and len([*folder.iterdir()]) >= len(found["advice"])
     for item in found["advice"]:

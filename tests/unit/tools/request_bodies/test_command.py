@@ -54,9 +54,9 @@ def test_advise_says_what_import_says_that_a_cure_saves(tmp_path, capsys):
     said = "hello", "and then", "go on", "it ends", "why?"
     dated = [chat(*said[: 2 * n + 1], system=f"It is 10:0{n}. {LONG}") for n in range(3)]
     file.write_text("".join(f"{json.dumps(one)}\n" for one in dated))
-    assert main(["import", str(file), "--json"]) == 0
+    assert main(["import", str(file), "--json", "--model", "A"]) == 0
     cure = json.loads(capsys.readouterr().out)["bodies"]["cure"]
-    main(["advise", str(file), "-p", "llama_cpp@b11549", "--json"])
+    main(["advise", str(file), "-p", "llama_cpp@b11549", "--json", "--model", "A"])
     [advised] = json.loads(capsys.readouterr().out)["advise"]
     [proposed] = advised["proposed"]
     assert (proposed["cause"], proposed["outcome"], proposed["saved"]) == ("date", "saves", cure["saved"])
