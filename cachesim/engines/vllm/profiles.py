@@ -125,7 +125,7 @@ class Rules(RuleSet):
     seeds_hashes: bool = True       # hashes of published blocks are the same in every process
     limits_sum: bool = False        # a prompt and max_tokens above max_model_len are refused; else the answer is cut
     unscaled: frozenset[str] = UNSCALED     # scaling of positions whose factor is not applied to the model's length
-    absent: tuple[str, ...] = ()    # options that the release does not have, or with which it is not simulated
+    absent: frozenset[str] = frozenset()    # options that the release lacks, or with which it is not simulated
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -160,17 +160,20 @@ V0_30_0 = replace(
     state_tail=states.state_tail_own, states_needed=states.states_needed_set,
     reserve_drafts=offload.reserve_no_step, chunk_order=offload.order_by_idleness, touches=offload.touch_window,
     tags_hash_keys=False, keeps_offered=offload.keep_often_offered, unread_waits=offload.unread_waits_for_own,
+    ended={"tags_hash_keys": "#51899, #59335"},
 )
 
 V0_29_0 = replace(
     V0_30_0, name="vllm@0.29.0", build="2026-09-09", source="vLLM 0.29.0 (PyPI)",
     pad_drafts=schedule.pad_drafts_beside, boundaries=blocks.boundary_of_prompt,
     tail_length=states.tail_length_whole, state_tail=states.state_tail_end, retires_further=states.retire_run,
-    absent=("disable_eagle_block_drop", "enable_mamba_shared_prefix_checkpoint", "mamba_prefill_checkpoint_alignment",
-            "num_cpu_chunks"),
+    absent=frozenset({"disable_eagle_block_drop", "enable_mamba_shared_prefix_checkpoint",
+                      "mamba_prefill_checkpoint_alignment", "num_cpu_chunks"}),
     unscaled=UNSCALED_WITHOUT_YARN,
     ended={"tail_length": "#53945", "state_tail": "#53945", "retires_further": "#55450", "unscaled.yarn": "#56446",
-           "unscaled.deepseek_yarn": "#56446", "unscaled.deepseek_llama_scaling": "#56446"},
+           "unscaled.deepseek_yarn": "#56446", "unscaled.deepseek_llama_scaling": "#56446",
+           "absent.disable_eagle_block_drop": "#53388", "absent.mamba_prefill_checkpoint_alignment": "#53614",
+           "absent.enable_mamba_shared_prefix_checkpoint": "#53945"},
 )
 
 V0_28_0 = replace(
@@ -192,11 +195,11 @@ V0_27_1 = replace(
     async_scheduling=start.async_scheduling_eagle,
     batch_size=start.batch_size_large, prefix_caching=start.prefix_caching_of_rows,
     mamba_cache_mode=start.mamba_cache_mode_of_kernel,
-    absent=(*V0_28_0.absent, "multi_module_mtp"),
+    absent=V0_28_0.absent | {"multi_module_mtp"},
     ended={**V0_28_0.ended, "prefix_caching": "#50991", "mamba_cache_mode": "#50991", "async_scheduling": "#48341",
            "batch_size": "#51726", "hashes_beside_states": "#51108", "partial_hits": "#51843", "find_swa": "#51843",
            "stops_at_tail": "#51843", "cuts_images_last": "#51603", "begins_without_block": "#51766",
-           "zeroes": "#51749"},
+           "zeroes": "#51749", "absent.multi_module_mtp": "#50062"},
 )
 
 V0_27_0 = replace(V0_27_1, name="vllm@0.27.0", build="2026-08-10", source="vLLM 0.27.0 (PyPI)")
@@ -214,8 +217,8 @@ V0_25_1 = replace(
     settled_states=states.settled_without_drafts, junction_ends=blocks.junction_none,
     partial_rows=blocks.partial_rows_none, state_tail=states.state_tail_none, counts_again=lookup.count_again,
     unread_junction=lookup.last_junction,
-    absent=(*V0_26_0.absent, "prefix_match_unit"),
-    ended={**V0_26_0.ended, "partial_hits": "#46384", "state_tail": "#46384"},
+    absent=V0_26_0.absent | {"prefix_match_unit"},
+    ended={**V0_26_0.ended, "partial_hits": "#46384", "state_tail": "#46384", "absent.prefix_match_unit": "#46384"},
 )
 
 V0_25_0 = replace(V0_25_1, name="vllm@0.25.0", build="2026-07-11", source="vLLM 0.25.0 (PyPI)")

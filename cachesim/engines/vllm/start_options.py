@@ -114,7 +114,7 @@ def logged_pool(rules: Rules, given: Mapping[str, Any]) -> list[str]:
 def check_absent(rules: Rules, asked: Options) -> None:
     """Raise NotInBuild for an option that the release does not have, or with which it is not simulated."""
     usual = options({})
-    for name in rules.absent:
+    for name in sorted(rules.absent):
         if getattr(asked, name) != getattr(usual, name):
             raise NotInBuild(f"{name} does not exist in {rules.name}, or is not simulated there",
                              hint=f"{name} {_shown(getattr(usual, name))}")

@@ -275,6 +275,13 @@ def test_the_versions_in_order_contain_every_recorded_one_and_every_change(name)
     assert len(dated) >= {"llama_cpp": 70, "ik_llama": 30, "mlx_lm": 30}[name]
 
 
+@pytest.mark.parametrize(("name", "unknown"), [("vllm", 27), ("sglang", 28)])
+def test_most_changes_between_releases_name_their_pull_requests(name, unknown):
+    engine = ENGINES[name]
+    changes = [change for a, b in pairwise(engine.line) for change in engine.rules(a).changes(engine.rules(b))]
+    assert len([change for change in changes if "#" not in change.source]) <= unknown
+
+
 @pytest.mark.parametrize("place", [0, 2, 11])
 def test_a_version_without_a_date_follows_its_predecessor(place):
     engine = ENGINES["mlx_lm"]

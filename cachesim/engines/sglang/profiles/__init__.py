@@ -71,11 +71,12 @@ V0_5_18 = replace(
 V0_5_17 = replace(
     V0_5_18, name="sglang@0.5.17", build="0.5.17", source="SGLang 0.5.17 (PyPI)", window_frontier=r.frontier_each_time,
     chunk_frontier=r.no_frontier, slides=r.slides_at_iterations, takes_other_place=reported.place_after_result,
+    ended={**V0_5_18.ended, "window_frontier": "#33404, #34729"},
 )  # fmt: skip
 
 V0_5_16 = replace(
     V0_5_17, name="sglang@0.5.16", build="0.5.16", source="SGLang 0.5.16 (PyPI): the first release whose models with "
-    "windows or states have UnifiedRadixCache", caps_states=False, ended={**V0_5_17.ended, "caps_states": "#31230"},
+    "windows or states have UnifiedRadixCache", caps_states=False, ended={**V0_5_18.ended, "caps_states": "#31230"},
 )  # fmt: skip
 
 V0_5_15 = replace(
@@ -93,7 +94,7 @@ V0_5_14 = replace(
 V0_5_13 = replace(
     V0_5_14, name="sglang@0.5.13", build="0.5.13", source="SGLang 0.5.13 (PyPI)", state_source=r.state_source_running,
     overlaps=r.overlaps_with_drafts, slides=r.slides_each_window_of_pages, least_tokens=0,
-    counts_drafter=False, ended={**V0_5_14.ended, "counts_drafter": "#23862"},
+    counts_drafter=False, ended={**V0_5_14.ended, "counts_drafter": "#23862", "least_tokens": "#27399"},
     inferred=(*V0_5_14.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 
@@ -110,7 +111,7 @@ V0_5_11 = replace(
 V0_5_10 = replace(
     V0_5_11, name="sglang@0.5.10", build="0.5.10", source="SGLang 0.5.10 (PyPI)", overlaps=r.overlaps_without_drafts,
     window_frontier=r.frontier_window_only, slides=r.slides_each_window, owned_tokens=reported.owned_all,
-    fills_context=False, ended={**V0_5_11.ended, "overlaps": "#21062"},
+    fills_context=False, ended={**V0_5_11.ended, "overlaps": "#21062", "fills_context": "#22546"},
 )  # fmt: skip
 
 V0_5_9 = replace(

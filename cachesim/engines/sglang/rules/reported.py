@@ -45,7 +45,7 @@ def owned_prompt(ask: EndingRequest) -> int:
 
 
 @rule("SG-FINISH-OWN.RUN", Role.MEMORY,
-      source(BATCH, "Req.effective_kv_committed_len", MIDDLE, spec="section 7"), until="0.5.22")
+      source(BATCH, "Req.effective_kv_committed_len", MIDDLE, spec="section 7"), until="#35694")
 def owned_run(ask: EndingRequest) -> int:
     """Return the tokens that a finished request leaves in the tree: like SG-FINISH-OWN.PROMPT, but with all accepted
     draft tokens of its last step, including those after its answer."""
@@ -92,7 +92,7 @@ def place_after_launch(launched: bool, reused: bool) -> bool:
 
 @rule("SG-STATE-PLACE.PROCESSED", Role.MEMORY, source("managers/scheduler_output_processor_mixin.py",
                                                       "_mamba_prefix_cache_update", OLD, spec="not named"),
-      until="0.5.18")  # fmt: skip
+      until="#29792")  # fmt: skip
 def place_after_result(launched: bool, reused: bool) -> bool:
     """True if a request takes the other of its places for the next tracked state: if the last processed decode step has
     tracked a state in the place that is next."""

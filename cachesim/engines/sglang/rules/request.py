@@ -65,7 +65,7 @@ def overlaps(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool 
 
 
 @rule("SG-SCHED-OVERLAP.TURNED-OFF", Role.SETUP,
-      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"), until="0.5.10")
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"), until="#19391")
 def overlaps_if_possible(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool | None:
     """True if a step is launched before the results of the one before are processed: unless it is disabled, the source
     of states is the running state of requests, or there are drafts (SGLANG_ENABLE_SPEC_V2 is not modelled)."""
@@ -98,7 +98,7 @@ def keeps_states(running: bool, drafts: bool) -> bool:
 
 
 @rule("SG-STATE-DRAFTS.NONE", Role.SETUP,
-      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", OLD, spec="not named"), until="0.5.10")
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", OLD, spec="not named"), until="#19391")
 def keeps_states_without_drafts(running: bool, drafts: bool) -> bool:
     """True if a model with states has a prefix cache: not if the source of states is the running state of requests and
     there are drafts."""
@@ -196,7 +196,7 @@ def _frontier_at(ask: RequestWindow, kept: int) -> tuple[int, int]:
 
 
 @rule("SG-WINDOW-FRONTIER.EACH", Role.MEMORY,
-      source("mem_cache/common.py", "free_swa_out_of_window_slots", "0.5.15", spec="S-SWA-6"), until="0.5.18")
+      source("mem_cache/common.py", "free_swa_out_of_window_slots", "0.5.15", spec="S-SWA-6"), until="#33404")
 def frontier_each_time(ask: RequestWindow) -> tuple[int, int]:
     """Return first and last position of the window slots that a request gives back: whole pages more than max(W, P)
     tokens before the next position, however few they are."""
@@ -243,14 +243,14 @@ def slides_each_step(step: DecodeStep) -> bool:
 
 
 @rule("SG-WINDOW-SLIDE.ITERATION", Role.MEMORY, source(BATCH, "maybe_evict_swa", "0.5.15", spec="S-SWA-6"),
-      until="0.5.18")
+      until="#33404")
 def slides_at_iterations(step: DecodeStep) -> bool:
     """True if a request frees window slots in this step: all requests do once per SGLANG_SWA_EVICTION_INTERVAL steps of
     the server."""
     return step.decode_batch_idx >= 1 and step.forward_iter % step.eviction_interval == 0
 
 
-@rule("SG-WINDOW-SLIDE.PAGES", Role.MEMORY, source(BATCH, "maybe_evict_swa", "0.5.11", spec="S-SWA-6"), until="0.5.14")
+@rule("SG-WINDOW-SLIDE.PAGES", Role.MEMORY, source(BATCH, "maybe_evict_swa", "0.5.11", spec="S-SWA-6"), until="#28755")
 def slides_each_window_of_pages(step: DecodeStep) -> bool:
     """True if a request frees window slots in this step: once per W generated tokens, rounded down to pages, but at
     least one page."""

@@ -144,7 +144,7 @@ def stays_full(windows: bool) -> bool:
 
 
 @rule("SG-SCHED-FULL.ALWAYS", Role.MEMORY,
-      source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD, spec="section 9"), until="0.5.12")
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD, spec="section 9"), until="#24359")
 def stays_always(windows: bool) -> bool:
     """True if no further request is tried after one found no slots, until a running request leaves or is retracted: for
     every model, also with windows."""

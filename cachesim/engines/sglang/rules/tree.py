@@ -279,7 +279,7 @@ def rows_leave_alone() -> bool:
     return False
 
 
-@rule("SG-EVICT-ROWS.WINDOWS", Role.MEMORY, source(OLD_WINDOW, "evict", "0.5.15", spec="not named"), until="0.5.16")
+@rule("SG-EVICT-ROWS.WINDOWS", Role.MEMORY, source(OLD_WINDOW, "evict", "0.5.15", spec="not named"), until="#30468")
 def rows_leave_with_windows() -> bool:
     """Return True: slots of full attention that leave the tree are freed with all window slots that they still have."""
     return True

@@ -45,7 +45,7 @@ def attention_block(pages: Pages) -> int:
     return max(pages.block_size, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
 
 
-@rule("VL-SIZE-ATTENTION-BLOCK.ROWS", Role.SETUP, platform("_align_hybrid_block_size", "0.26.0"))
+@rule("VL-SIZE-ATTENTION-BLOCK.ROWS", Role.SETUP, platform("_align_hybrid_block_size", "0.26.0"), until="#50000")
 def attention_block_of_rows(pages: Pages) -> int:
     """Return the tokens of a block whose page holds a state: like `VL-SIZE-ATTENTION-BLOCK`, also in a model with
     latent rows, whose kernels later need larger blocks."""
@@ -250,7 +250,7 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
 
 
 @rule("VL-PUB-BOUNDARIES.JUNCTION.NONE", Role.PLAN,
-      groups("SingleTypeKVCacheManager.cache_blocks", "0.25.1", spec="V-PUB-3"))
+      groups("SingleTypeKVCacheManager.cache_blocks", "0.25.1", spec="V-PUB-3"), until="#47782")
 def junction_none(junction: int, block: int, drop: bool) -> list[int]:
     """Return the lengths [tokens] at which a sibling resumes: none is kept for it."""
     return []

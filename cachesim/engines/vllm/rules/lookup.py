@@ -106,7 +106,7 @@ def count_once() -> bool:
     return False
 
 
-@rule("VL-LOOKUP-COUNT.AGAIN", Role.TOLD, scheduler("schedule prefill_stats", "0.25.1"))
+@rule("VL-LOOKUP-COUNT.AGAIN", Role.TOLD, scheduler("schedule prefill_stats", "0.25.1"), until="#48535")
 def count_again() -> bool:
     """True if the reply counts the cached tokens of the last start before the first token: a preempted request is
     counted again."""
@@ -121,7 +121,7 @@ def no_junction(last: int) -> int:
 
 
 @rule("VL-LOOKUP-JUNCTION.LAST", Role.PREFIX,
-      coordinator("HybridKVCacheCoordinator.num_uncached_common_prefix_tokens", "0.25.1"))
+      coordinator("HybridKVCacheCoordinator.num_uncached_common_prefix_tokens", "0.25.1"), until="#47782")
 def last_junction(last: int) -> int:
     """Return the tokens that another prompt shares with a request that reads no prefix: those of the request that was
     looked up before it, whatever they have in common."""
@@ -193,7 +193,7 @@ def _truncated(tables: Mapping[int, list[int]], kinds: Sequence[SpecGroup], hit:
 
 
 @rule("VL-LOOKUP-RECONCILE.ONE", Role.LOAD,
-      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.28.0", spec="V-LOOK-3"))
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.28.0", spec="V-LOOK-3"), until="#50493")
 def reconcile_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have, like `VL-LOOKUP-RECONCILE`. Of groups with full attention and blocks of
     different sizes, only the first kind gives up its blocks behind the prefix; the others stay in the request."""
@@ -207,7 +207,7 @@ def _first_truncated(ask: PromptQuery, found: CacheHit) -> CacheHit:
 
 
 @rule("VL-LOOKUP-RECONCILE.STATES", Role.LOAD,
-      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.25.1", spec="V-LOOK-3"))
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.25.1", spec="V-LOOK-3"), until="#46384")
 def reconcile_with_states(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have, like `VL-LOOKUP-RECONCILE.ONE`. States of a group with the drop are also
     looked up one block further, although none is dropped, so that the prefix may grow again, beyond the blocks that

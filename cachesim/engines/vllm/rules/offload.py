@@ -36,7 +36,7 @@ def unread_waits() -> bool:
     return False
 
 
-@rule("VL-OFF-UNREAD.WAITS", Role.CONSULT, connector("get_num_new_matched_tokens", "0.30.0"))
+@rule("VL-OFF-UNREAD.WAITS", Role.CONSULT, connector("get_num_new_matched_tokens", "0.30.0"), until="#57269")
 def unread_waits_for_own() -> bool:
     """True: a request that reads no cached prefix waits for its own transfers of before a restart, like any other."""
     return True
@@ -99,7 +99,7 @@ def reserve_one_step(step: DraftStep) -> LoadReserve:
     return LoadReserve(0, each=step.blocks_of_common_size, own=step.blocks_of_common_size)
 
 
-@rule("VL-OFF-RESERVE.DRAFTS.NONE", Role.NEED, scheduler("_request_remaining_blocks", "0.30.0"))
+@rule("VL-OFF-RESERVE.DRAFTS.NONE", Role.NEED, scheduler("_request_remaining_blocks", "0.30.0"), until="#57104")
 def reserve_no_step(step: DraftStep) -> LoadReserve:
     """Return what a load leaves free for steps with drafts: nothing."""
     return LoadReserve(0, each=0, own=0)
@@ -163,7 +163,7 @@ def order_by_store() -> str:
     return BY_STORE
 
 
-@rule("VL-OFF-ORDER.IDLE", Role.DROP, policy("LRUCachePolicy", "0.30.0"))
+@rule("VL-OFF-ORDER.IDLE", Role.DROP, policy("LRUCachePolicy", "0.30.0"), until="#51787")
 def order_by_idleness() -> str:
     """Return the order in which chunks make room: as transfers of them ended, or requests touched them. The order among
     chunks of one transfer is that of a set of bytes, another one in every process; here it is that of the transfer."""
@@ -177,7 +177,7 @@ def keep_offered(offers: int, threshold: int) -> bool:
     return True
 
 
-@rule("VL-OFF-KEPT.OFTEN", Role.DROP, cpu_manager("prepare_store", "0.30.0"))
+@rule("VL-OFF-KEPT.OFTEN", Role.DROP, cpu_manager("prepare_store", "0.30.0"), until="#51787")
 def keep_often_offered(offers: int, threshold: int) -> bool:
     """True if a chunk in CPU memory that is offered makes no room for others of the same offer: it was offered often
     enough to be stored. A server that stores at the first offer counts none, and keeps all."""
@@ -190,7 +190,7 @@ def touch_nothing(found: int, window: int) -> int | None:
     return None
 
 
-@rule("VL-OFF-TOUCH.WINDOW", Role.MEMORY, connector("_touch", "0.30.0"))
+@rule("VL-OFF-TOUCH.WINDOW", Role.MEMORY, connector("_touch", "0.30.0"), until="#51787")
 def touch_window(found: int, window: int) -> int | None:
     """Return the first chunk of a request that its lookup or store touches. ``found``: chunks in pool or CPU memory;
     ``window``: chunks of them that a request needs, 0 = all."""

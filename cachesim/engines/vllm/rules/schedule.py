@@ -22,7 +22,7 @@ def states_at_ends(mode: str) -> bool | None:
 
 
 @rule("VL-SIZE-STATES-ALIGN.ALL", Role.SETUP,
-      file("vllm/config/cache.py")("mamba_cache_mode", "0.31.0", spec="V-SIZE-8"))
+      file("vllm/config/cache.py")("mamba_cache_mode", "0.31.0", spec="V-SIZE-8"), until="#58997")
 def states_at_blocks(mode: str) -> bool:
     """True if states are kept where chunks end; in the mode `all` a kernel keeps one at the end of every block."""
     return mode == ALIGN
@@ -195,7 +195,7 @@ def next_waiting(policy: str, queue: WaitingQueue) -> Decision:
     return queue.pick(policy, queue.holds_blocks)
 
 
-@rule("VL-SCHED-NEXT.SKIPPED", Role.ADMIT, scheduler("_select_waiting_queue_for_scheduling", "0.30.0"))
+@rule("VL-SCHED-NEXT.SKIPPED", Role.ADMIT, scheduler("_select_waiting_queue_for_scheduling", "0.30.0"), until="#58947")
 def next_skipped(policy: str, queue: WaitingQueue) -> Decision:
     """Return the place of the next waiting request: the most urgent one, or the one that has waited longest; then those
     that an earlier step passed over go first."""

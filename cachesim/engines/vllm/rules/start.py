@@ -91,7 +91,7 @@ def mamba_cache_mode_of_kernel(given: str, caching: bool, has_kernel: bool) -> s
 
 
 @rule("VL-START-STATES.ASKED", Role.SETUP,
-      file("vllm/model_executor/models/config.py")("MambaModelConfig", "0.31.0"))
+      file("vllm/model_executor/models/config.py")("MambaModelConfig", "0.31.0"), until="#58997")
 def mamba_cache_mode_asked(given: str, caching: bool, has_kernel: bool) -> str:
     """Return where states are kept. With prefix caching `none` means `align`, and so does `all` in a model whose kernel
     keeps no state at the end of every block."""

@@ -37,7 +37,8 @@ def new_states(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> i
     return blocks
 
 
-@rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"))
+@rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"),
+      until="#59759")
 def states_needed_fresh(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Return the free blocks that states need: like later releases, but with new scratch blocks beside a state inside
     the chunk."""
@@ -132,7 +133,7 @@ def reserve_in_prompt(end: int, prefill_end: int, interval: int) -> bool:
 
 
 @rule("VL-STATE-INSIDE.RESERVE.ALL", Role.PLAN,
-      groups("MambaManager._needs_internal_checkpoint", "0.30.0", spec="V-MAM-8"))
+      groups("MambaManager._needs_internal_checkpoint", "0.30.0", spec="V-MAM-8"), until="#59175")
 def reserve_every(end: int, prefill_end: int, interval: int) -> bool:
     """True if a chunk keeps a state inside: every chunk in which it is possible."""
     return True
@@ -145,7 +146,7 @@ def start_column(computed: int, block: int, smallest: int) -> int:
 
 
 @rule("VL-WORK-START-COLUMN.SMALLEST", Role.MEMORY,
-      runner("MambaHybridModelState.add_request", "0.31.0", spec="V-WORK-3"))
+      runner("MambaHybridModelState.add_request", "0.31.0", spec="V-WORK-3"), until="#55601")
 def start_column_smallest(computed: int, block: int, smallest: int) -> int:
     """Return the column of the state from which a request with ``computed`` tokens starts, in the smallest blocks,
     although the table has larger ones."""
@@ -188,7 +189,7 @@ def keep_own(ask: StateInside) -> bool:
 
 
 @rule("VL-STATE-INSIDE.KEEP.END", Role.PUBLISH,
-      groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-8"))
+      groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-8"), until="#59146")
 def keep_end(ask: StateInside) -> bool:
     """True if the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
@@ -308,7 +309,8 @@ def left_behind(columns: int, inside: bool) -> int:
     return columns - 1 if inside else columns
 
 
-@rule("VL-STATE-RELOCATE.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0", spec="V-MAM-3"))
+@rule("VL-STATE-RELOCATE.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0", spec="V-MAM-3"),
+      until="#59759")
 def left_behind_alone(columns: int, inside: bool) -> int:
     """Return the column before which scratch blocks move to the end of the table, 0 beside a state inside the chunk."""
     return 0 if inside else columns
