@@ -16,14 +16,16 @@ class TextServer:
     """``keeps``: number of conversations; ``base``: tokens of a prompt before its own. ``stale``: after a part of a
     conversation the answer is that of the whole. ``dies`` at a prompt equal to a whole conversation. ``style`` of
     log-probabilities: "bool", "number" or ""; ``chat``: chats only; ``named``: requires the model's name; ``reports``
-    cached tokens; ``strip``: removes the leading space of an answer; ``arrays``: accepts token arrays; ``switch``:
-    supports ``cache_prompt``; ``empties``: an empty request clears the cache."""
+    cached tokens; ``strip``: removes the leading space of an answer; ``arrays``: accepts token arrays; ``lies``:
+    reports more cached tokens than were sent; ``switch``: supports ``cache_prompt``; ``empties``: an empty request
+    clears the cache."""
 
     def __init__(self, keeps=10, base=0, stale=False, dies=False, style="bool", chat=False, named=False, reports=True,
-                 strip=True, arrays=False, salts=False, switch=False, empties=False):  # fmt: skip
+                 strip=True, arrays=False, lies=False, salts=False, switch=False,
+                 empties=False):  # fmt: skip
         self.keeps, self.base, self.stale, self.dies, self.style = keeps, base, stale, dies, style
         self.chat, self.named, self.reports, self.strip, self.arrays = chat, named, reports, strip, arrays
-        self.salts, self.switch, self.empties = salts, switch, empties
+        self.lies, self.salts, self.switch, self.empties = lies, salts, switch, empties
         self.kept, self.lock, self.dead = [], threading.Lock(), False
 
     def get(self, path):
@@ -80,7 +82,7 @@ class TextServer:
                                                                 top.items()]} for top in places]}
         elif self.style:
             choice["logprobs"] = {"tokens": [next(iter(top)) for top in places], "top_logprobs": places}
-        usage = {"prompt_tokens": total, "prompt_tokens_details": {"cached_tokens": shared}}
+        usage = {"prompt_tokens": total, "prompt_tokens_details": {"cached_tokens": shared + 999 * self.lies}}
         return {"choices": [choice], "usage": usage if self.reports else {"prompt_tokens": total}}
 
 
