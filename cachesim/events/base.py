@@ -93,7 +93,8 @@ class Log:
 
     ``listener`` receives every event as it happens, or only events of ``kinds``; None by default.
     ``before``: log of the preceding server; its counters continue. ``keeps_decisions`` False: nothing reads the
-    decisions of this run, so that most are only counted (``log_decision``).
+    decisions of this run, so that most are only counted (``log_decision``), nor, without a listener, its restore
+    points.
     """
 
     def __init__(self, before: Log | None = None, keeps_decisions: bool = True) -> None:
