@@ -92,6 +92,8 @@ def main(argv):
         sub.add_argument("--bursts", type=int, default=1000)
         sub.add_argument("--talks", type=int, default=72, help="conversations whose log is imported")
         sub.add_argument("--release", default="", help="or commit of mlx-lm, where PYTHONPATH names a tree of it")
+        sub.add_argument("--models", nargs="*", help="of the bursts (default: all); on a CPU, 0.28.4 ends at "
+                         "qwen3_next prompts of different lengths, for which Metal has another path")
         sub.add_argument("--ids", nargs="*", help="scenarios to play (default: all of the installed version)")
         sub.add_argument("--out", default="", help="where a transcript of the bursts goes")
         sub.add_argument("--source", help="another version's cache.py, in place of the installed one")

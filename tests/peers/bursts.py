@@ -242,11 +242,13 @@ def main(args):
 
     began, transcript = time.perf_counter(), []
     rules = rules_at(args.release or NEWEST)
-    for name, (_, spec, _) in MODELS.items():
+    chosen = args.models or MODELS
+    for name in chosen:
+        _, spec, _ = MODELS[name]
         model = build(name, args.seed)
         rng = random.Random(f"{args.seed} {name}")
         weights = weights_of(model)
-        found = play(rng, name, model, weights, spec, -(-args.bursts // len(MODELS)), transcript, rules)
+        found = play(rng, name, model, weights, spec, -(-args.bursts // len(chosen)), transcript, rules)
         print(f"{name:12}", ", ".join(f"{value} {key}" for key, value in found.items()), flush=True)
         for one in transcript:
             one.setdefault("spec", [spec, weights])

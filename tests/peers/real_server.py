@@ -115,6 +115,7 @@ class Tokenizer:
     eos_token_id, eos_token_ids = VOCAB, (VOCAB,)                         # never generated
     think_start_tokens, think_end_tokens = (THK,), (ETHK,)                # required up to 0.31.3
     tool_call_start, tool_call_end, think_start_id, think_end_id = None, None, THK, ETHK    # required up to 0.31.1
+    chat_template = "the toy template"                                    # required up to 0.28.4
 
     def __init__(self, template):
         self.template = template

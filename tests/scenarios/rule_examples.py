@@ -109,6 +109,8 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-TASK-REUSE.ALL": ("embedding",),
     "ML-BATCH-FRESH.EMPTY": ([True, False], [0, 9]),
     "ML-BATCH-FRESH.SIZE": ([True, False], [0, 9]),
+    "ML-BATCHABLE-LAYERS.any": (["KVCache"], True),
+    "ML-EXTRACT": (["KVCache"],),
     "ML-PC-LENGTHS.ALL": (9, 1),
     "ML-PC-LENGTHS.TAIL": (9, 1),
     "ML-THINKS.TOKENIZER": (True, False),

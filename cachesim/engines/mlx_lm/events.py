@@ -6,7 +6,8 @@ from __future__ import annotations
 from cachesim.base.errors import ProcessAborted
 from cachesim.events.base import SlotEvent, frozen
 
-INDEX_ERROR, VALUE_ERROR = "IndexError", "ValueError"     # kinds of Died that are plain exceptions
+INDEX_ERROR, VALUE_ERROR, ATTRIBUTE_ERROR = "IndexError", "ValueError", "AttributeError"
+"""Kinds of Died that are plain exceptions."""
 
 
 class Died(ProcessAborted):

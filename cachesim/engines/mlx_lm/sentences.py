@@ -32,6 +32,11 @@ def _layers(value: bool, because: Because) -> str:
     return NoEffect(f"caches that can be batched: {kinds}") if value else f"not batchable with caches of {kinds}"
 
 
+def _extracted(value: bool, because: Because) -> str:
+    kinds = ", ".join(dict.fromkeys(because["kinds"]))
+    return NoEffect("a finished row leaves its batch") if value else f"no finished row leaves a batch of {kinds}"
+
+
 def _tail(at: int, because: Because) -> str:
     n, first = because["n_tokens"], max(0, because["first"])
     return f"think token at {at}: tail {at}..{n - 1}" if at < n else f"no think token from {first} on: no tail"
@@ -95,6 +100,7 @@ FAMILIES: dict[str, Say] = {
     "ML-KEY-STOPPED": lambda v, b: f"client disconnected: the key has {v} of {b['held']} tokens",
     "ML-BATCHABLE": _batchable_sentence,
     "ML-BATCHABLE-LAYERS": _layers,
+    "ML-EXTRACT": _extracted,
     "ML-NEW-CACHE": lambda v, b: f"new caches {f'of at most {v} tokens' if v else 'without a limit'}"
                                  f" (max_kv_size {b['max_kv_size']})",
     "ML-THINKS": lambda v, b: f"think tokens are {'' if v else 'not '}looked for in the tail of the prompt",

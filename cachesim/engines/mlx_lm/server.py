@@ -16,7 +16,7 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch import Task
-from cachesim.engines.mlx_lm.events import Died
+from cachesim.engines.mlx_lm.events import ATTRIBUTE_ERROR, Died
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.model_layout import ModelKind, merge_facts
@@ -91,6 +91,13 @@ class Server(CoreServer):
         layers = core.rules.mergeable(*merge_facts(core.kind.spec, core.cache_rules))
         return able and core.holds(layers, None)
 
+    def _check_extraction(self) -> None:
+        """Raise Died if the caches of a row that returned its last token cannot be taken out of the batch."""
+        core = self.core
+        kinds, _ = merge_facts(core.kind.spec, core.cache_rules)
+        if not core.holds(core.rules.extracts(kinds), None):
+            raise Died("AttributeError: a cache of the batch has no attribute 'extract'", ATTRIBUTE_ERROR)
+
     def update(self) -> None:
         """Run a tick: the second half of a round."""
         core = self.core
@@ -130,6 +137,8 @@ class Server(CoreServer):
         core = self.core
         assert core.generator is not None
         ticked = core.generator.next()
+        if ticked.ended:
+            self._check_extraction()
         core.widest = max(core.widest, ticked.decoded)
         for row, end_of_segment in ticked.pauses:
             pause(core, row, end_of_segment, core.generator)

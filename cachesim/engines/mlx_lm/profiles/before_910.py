@@ -49,17 +49,30 @@ V0_30_2 = replace(
     build="2026-01-05",
     source="mlx-lm v0.30.2 (94497d52)",
     mergeable=keys.merge_of_rows,            # until #743
+    extracts=keys.extract_rows,              # until #743
     new_cache=keys.new_unlimited,            # until #834
     fresh=prefill.fresh_if_no_tokens,        # until #743
     right_lengths=prefill.lengths_of_all,    # until #738
     cancel=prefill.cancel_removes,           # until #741
     caches=AT_0_30_2,
     lru=LRU_0_30_2,
-    ended={"mergeable": "#743", "fresh": "#743", "new_cache": "#834", "right_lengths": "#738", "cancel": "#741",
+    ended={"mergeable": "#743", "extracts": "#743", "fresh": "#743", "new_cache": "#834", "right_lengths": "#738",
+           "cancel": "#741",
            "kv_merge_empty": "#755", "ring_extract_end": "#738", "ring_row_start": "#738",
            "rotating_merge": "#738", "masks_window": "#843", "over_bytes": "#906"},
 )  # fmt: skip
 """Compared with the real server: 400 drawn bursts without a difference."""
+
+V0_28_4 = replace(
+    V0_30_2,
+    name="mlx_lm@0.28.4",
+    build="2025-12-03",
+    source="mlx-lm v0.28.4",
+    mergeable=keys.merge_any,                # until #655
+    ended={"mergeable": "#655"},
+)
+"""Compared with the real server: drawn bursts on four models. On a CPU, the server also ends at prompts of different
+lengths for Qwen3-Next, which Metal evaluates by another path; that is not simulated."""
 
 V0_28_3 = replace(
     V0_30_2,

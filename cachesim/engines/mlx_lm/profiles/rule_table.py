@@ -27,6 +27,7 @@ class Rules(RuleSet):
 
     batchable: Callable[[bool, bool], Decision] = keys.is_batchable
     mergeable: Callable[[Sequence[str], bool], Decision] = keys.merge_of_class
+    extracts: Callable[[Sequence[str]], Decision] = keys.extract_every
     new_cache: Callable[[int], Decision] = keys.new_limited
     batching: Callable[[], Decision] = keys.batch_segments
     system_end: Callable[[Tokens, Tokens | None], Decision] = segments.system_end

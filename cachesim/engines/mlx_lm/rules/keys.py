@@ -93,10 +93,29 @@ def merge_of_rows(kinds: Sequence[str], merge: bool) -> Decision:
     return Decision(set(kinds) <= {"KVCache", "RotatingKVCache"}, {"kinds": list(kinds)})
 
 
+@rule("ML-BATCHABLE-LAYERS.any", Role.SETUP, mlx_lm(SERVER, "_is_batchable", "0.28.4"), since="#626", until="#655")
+def merge_any(kinds: Sequence[str], merge: bool) -> Decision:
+    """Return True: this version looks at no layers. ``ML-EXTRACT.rows`` says what follows."""
+    return Decision(True, {"kinds": list(kinds)})
+
+
 @rule("ML-BATCHABLE-LAYERS.none", Role.SETUP, mlx_lm(SERVER, "handle_completion", "0.28.3"), until="#626")
 def merge_never(kinds: Sequence[str], merge: bool) -> Decision:
     """Return False: this version has no batches; requests wait for each other."""
     return Decision(False, {"kinds": list(kinds)})
+
+
+@rule("ML-EXTRACT", Role.SETUP, mlx_lm(GENERATE, "Batch.extract_cache", "7a86c128"), since="#743")
+def extract_every(kinds: Sequence[str]) -> Decision:
+    """True if the caches of a finished row can be taken out of its batch: every class has an extract."""
+    return Decision(True, {"kinds": list(kinds)})
+
+
+@rule("ML-EXTRACT.rows", Role.SETUP, mlx_lm(GENERATE, "Batch.extract_cache", "0.28.4"), until="#743")
+def extract_rows(kinds: Sequence[str]) -> Decision:
+    """True if the caches of a finished row can be taken out of its batch: recurrent states have no extract, nor have
+    layers that hold several caches. The error ends the generation thread before the row's last token is sent."""
+    return Decision(not set(kinds) & {"ArraysCache", "CacheList"}, {"kinds": list(kinds)})
 
 
 @rule("ML-NEW-CACHE.limited", Role.MEMORY, mlx_lm(GENERATE, "BatchGenerator._make_new_cache", "d4eb136d",

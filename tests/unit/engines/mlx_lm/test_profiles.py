@@ -16,7 +16,8 @@ def changed(old, new):
 def test_every_row_of_the_specification_has_a_profile():
     older = {"base923", "pr923", "pr929", "0.31.0", "0.31.1", "pr999", "pr1006a", "pr1006b", "pr1006c", "m1019"}
     names = older | {"m1072", "0.31.3", "d78bf58e", "0.32.2", "0.32.2-repaired"}
-    first = {"0.24.1", "0.25.1", "0.28.3", "0.30.2", "pr923-repaired", "pr923-shared", "pr923-shared-repaired"}
+    first = {"0.24.1", "0.25.1", "0.28.3", "0.28.4", "0.30.2", "pr923-repaired", "pr923-shared",
+             "pr923-shared-repaired"}
     later = {"0.31.1-qwen3_5", "m1072-metal", "pr1030", "pr1186", "pr1253"}
     known, newest = {f"mlx_lm@{name}" for name in names | first | later}, LINE.index("mlx_lm@0.32.2")
     assert set(PROFILES) - set(LINE[newest + 1 :]) == known
