@@ -67,10 +67,10 @@ def no_escape():
 
 PLANTS = (
     Plant("the form of a recording", "trace", 1, "traceback", no_form),
-    Plant("brackets", "trace", 692, "traceback", no_depth),
-    Plant("values in messages", "scenario", 108, "error", no_cut),
+    Plant("brackets", "trace", 730, "traceback", no_depth),
+    Plant("values in messages", "scenario", 250, "error", no_cut),
     Plant("word length", "line", 1534, "time", no_limit("word length")),
     Plant("memory of a parser", "template", 386, "memory", no_bound),
     Plant("brackets of a reply", "http", 158, "traceback", no_depth),
-    Plant("texts in comments", "export", 902, "traceback", no_escape),
+    Plant("texts in comments", "export", 995, "traceback", no_escape),
 )
