@@ -177,14 +177,18 @@ def flags_read():
     return set(re.findall(r"cli_args\.(\w+)", inspect.getsource(server)))
 
 
+WAITS = "timeout" in inspect.getsource(server.ResponseGenerator._generate)
+"""An idle thread waits for requests; that of 0.28.4 asks for one again and again."""
+
+
 class Polled(queue.Queue):
-    """Queue of requests that counts polls. The thread polls it with a timeout only when idle; clients get their answers
-    shortly before their caches are stored."""
+    """Queue of requests that counts the polls after which all caches are stored: clients get their answers shortly
+    before. A thread that waits for requests polls with a timeout when it is idle."""
 
     polls = 0
 
     def get(self, block=True, timeout=None):
-        self.polls += timeout is not None
+        self.polls += timeout is not None or not (block or WAITS)
         return super().get(block, timeout)
 
     def arrive(self, items):
