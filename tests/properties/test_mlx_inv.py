@@ -59,7 +59,10 @@ TABLE: dict = {
 """Model -> profile -> the violations that occur. Profiles without an entry satisfy INV. 7.2 is that of head and
 v0.31.3. 7.9 violates INV in every version with a ring, but its burst is too rare to occur here
 (scenarios/mlx_lm/wrong-answer)."""
-CASES = [(model, name.partition("@")[2]) for model in TABLE for name in PROFILES]
+ENDED = {(model, "0.28.4") for model in ("GGGA", "HH", "SSSS", "CCA")}
+"""Recurrent models whose server ends before it stores anything (ML-EXTRACT.rows)."""
+EVERY = [(model, name.partition("@")[2]) for model in TABLE for name in PROFILES]
+CASES = [case for case in EVERY if case not in ENDED]
 
 
 class Audit:
