@@ -33,6 +33,7 @@ TOO_MANY = "the body has too many values"
 UNUSABLE = "the body cannot be read"
 FAULT = "a fault of cachesim, please open an issue with this body"
 NO_REPLY = "the reply was not read: too many bytes were held"
+COMPRESSED = "the reply was not read: not gzip or deflate, damaged, or larger than 16 MiB"
 """Reasons for which a request is left out, besides those of an exchange."""
 NUMBERS = ("prompt", "reused", "evaluated", "generated")
 """Numbers of a reply."""
@@ -41,9 +42,8 @@ NUMBERS = ("prompt", "reused", "evaluated", "generated")
 def _stated(exchange: WatchedExchange) -> Stated:
     """Return the counts at the end of a reply, by the name of their object."""
     stated: Stated = {}
-    if exchange.coding in ("", "identity"):
-        for event in _events(bytes(exchange.reply[-(1 << 16) :] + exchange.rest)):
-            take_counts(event, stated)
+    for event in _events(bytes(exchange.reply[-(1 << 16) :] + exchange.rest)):
+        take_counts(event, stated)
     return stated
 
 
@@ -136,16 +136,19 @@ class JoinedRows:
             return
         self._halves.open -= 1
         self.left_out[NO_REPLY] += exchange.is_reply_left_out
+        self.left_out[COMPRESSED] += exchange.is_reply_unread
         first = compared.kept[0]() if compared.kept else None
-        if first is not None and exchange.end == WHOLE and exchange.reply_size == len(exchange.reply):
+        is_whole = exchange.end == WHOLE and exchange.reply_size == len(exchange.reply) and not exchange.is_reply_unread
+        if first is not None and is_whole:
             self.bodies.read_answer(first, bytes(exchange.reply))
         numbers, moment = _numbers(stated), self._next_moment()
         slot = stated.get(("event", "id_slot"))
         is_single = len(compared.rows) < 2
         is_left = exchange.has_client_left and numbers["evaluated"] is None and numbers["generated"] is None
+        note = compared.note or (COMPRESSED if exchange.is_reply_unread else "")
         for number, found in enumerate(compared.rows or [{}]):
             row = {"source": "client", "target": exchange.path, "status": exchange.status or None,
-                   "end": CLIENT_LEFT if is_left else exchange.end, "note": compared.note, "slot": slot,
+                   "end": CLIENT_LEFT if is_left else exchange.end, "note": note, "slot": slot,
                    **(numbers if is_single else dict.fromkeys(NUMBERS)), **found}  # fmt: skip
             link = compared.links[number] if compared.links else BodyLink()
             half = ClientHalf(row=row, link=link, sent=compared.sent, ended=moment, slot=slot)

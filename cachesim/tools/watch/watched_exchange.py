@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cachesim.tools.watch.held_bytes import HeldBytes, buffer_bytes
+from cachesim.tools.watch.reply_decoder import STATE, ReplyDecoder
 
 BODY = 1 << 24               # bytes of a request's body that are kept
 REPLY_START, REPLY_END = 1 << 20, 1 << 16      # bytes of a reply that are kept: its start, and its end
@@ -34,15 +35,17 @@ class WatchedExchange:
     is_sent: bool = False                                    # the request is complete
     status: int = 0                                          # 0 = no reply yet
     coding: str = ""                                         # Content-Encoding of the reply
-    reply: bytearray = field(default_factory=bytearray)      # start of the reply's body
+    reply: bytearray = field(default_factory=bytearray)      # start of the reply's body, decoded
     rest: bytearray = field(default_factory=bytearray)       # its end, if it is longer
-    reply_size: int = 0                                      # bytes of the reply's body
+    reply_size: int = 0                                      # bytes of the reply's body, decoded
     is_reply_left_out: bool = False                          # too many bytes were held for the reply
+    is_reply_unread: bool = False                            # the reply could not be decoded
     end: str = OPEN                                          # how it ended
     has_client_left: bool = False                            # the client closed its side before the reply ended
     held: HeldBytes = field(default_factory=HeldBytes)       # counts the bytes of body and reply
     _body_held: int = 0
     _reply_held: int = 0
+    _decoder: ReplyDecoder | None = None
 
     @property
     def path(self) -> str:
@@ -84,18 +87,37 @@ class WatchedExchange:
         return has_room
 
     def take_reply(self, data: bytes) -> None:
-        """Add bytes of the reply's body."""
+        """Add bytes of the reply's body, which are decoded."""
+        if self.coding.strip().lower() in ("", "identity"):
+            self._keep_reply(data)
+            return
+        if self._decoder is None:
+            self._decoder = ReplyDecoder(self.coding)
+        for piece in self._decoder.decoded(data):
+            self._keep_reply(piece)
+        if self._decoder.has_failed:
+            self.is_reply_unread = True
+            self._forget_reply()
+
+    def _keep_reply(self, data: bytes) -> None:
+        """Keep decoded bytes of the reply's body, if there is room."""
         self.reply_size += len(data)
-        if self.is_reply_left_out:
+        if self.is_reply_left_out or self.is_reply_unread:
             return
         room = REPLY_START - len(self.reply)
         self.reply += data[:room]
         self.rest += data[room:]
         if len(self.rest) > 2 * REPLY_END:
             del self.rest[:-REPLY_END]
-        size = buffer_bytes(len(self.reply) + len(self.rest))
-        if not self.held.recount(self._reply_held, size):
-            self.is_reply_left_out, size = True, 0
-            self.reply, self.rest = bytearray(), bytearray()
-            self.held.recount(self._reply_held, size)
-        self._reply_held = size
+        size = buffer_bytes(len(self.reply) + len(self.rest)) + (STATE if self._decoder else 0)
+        if self.held.recount(self._reply_held, size):
+            self._reply_held = size
+        else:
+            self.is_reply_left_out = True
+            self._forget_reply()
+
+    def _forget_reply(self) -> None:
+        """Release the bytes of the reply's body."""
+        self.reply, self.rest = bytearray(), bytearray()
+        self.held.recount(self._reply_held, 0)
+        self._reply_held = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import tracemalloc
 from itertools import pairwise
 
@@ -35,7 +36,7 @@ from cachesim.tools.watch.watched_exchange import (
 
 POST = b"POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"
-SIZED = b"HTTP/1.1 404 No\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nxyz"
+SIZED = b"HTTP/1.1 404 No\r\nContent-Encoding: identity\r\nContent-Length: 3\r\n\r\nxyz"
 
 
 def post(body):
@@ -62,8 +63,17 @@ def test_a_connection_with_several_requests():
     heard = Heard().read((REQUEST, post(b"one")), (REPLY, CHUNKED), (REQUEST, post(b"two")), (REPLY, SIZED))
     assert [bytes(one.body) for one in heard.sent] == [b"one", b"two"]
     assert heard.ends() == [("POST", "/v1/x", 200, b"abcde", WHOLE), ("POST", "/v1/x", 404, b"xyz", WHOLE)]
-    assert heard.ended[1].coding == "gzip"
     assert heard.connections.counts == {"unread_connections": 0, "refused_connections": 0}
+
+
+def test_a_compressed_reply_is_decoded_and_the_next_of_its_connection_is_read():
+    coded = gzip.compress(b"abc" * 99)
+    head = b"HTTP/1.1 200 OK\r\nContent-ENCODING: gzip\r\nContent-Length: %d\r\n\r\n" % len(coded)
+    heard = Heard(held := HeldBytes()).read((REQUEST, post(b"one")), (REPLY, head + coded[:9]), (REPLY, coded[9:]),
+                                            (REQUEST, post(b"two")), (REPLY, SIZED))  # fmt: skip
+    assert [(one.reply, one.reply_size) for one in heard.ended] == [(b"abc" * 99, 297), (b"xyz", 3)]
+    heard.read((CLIENT_ENDS, b""), (SERVER_ENDS, b""))
+    assert held.size == 0
 
 
 @given(st.lists(st.integers(0, len(post(b"one") + post(b"two"))), max_size=6),
@@ -304,7 +314,7 @@ def test_a_connection_of_a_single_request_is_read_to_its_end(version, field):
 def test_a_connection_that_both_sides_keep_alive_has_further_exchanges(asked, answered):
     field = b"Host: a\r\nConnection: Keep-Alive"
     request = post(b"one").replace(b"HTTP/1.1", b"HTTP/" + asked).replace(b"Host: a", field)
-    reply = SIZED.replace(b"HTTP/1.1", b"HTTP/" + answered).replace(b"Content-Encoding: gzip", field[9:])
+    reply = SIZED.replace(b"HTTP/1.1", b"HTTP/" + answered).replace(b"Content-Encoding: identity", field[9:])
     heard = Heard().read(*[(REQUEST, request), (REPLY, reply)] * 3, (CLIENT_ENDS, b""), (SERVER_ENDS, b""))
     assert [one.end for one in heard.ended] == [WHOLE] * 3 and heard.connections.unread == 0
 

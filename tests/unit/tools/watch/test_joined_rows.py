@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections import Counter
 from random import Random
 from string import ascii_letters
@@ -13,6 +15,7 @@ from cachesim.base.limits import WATCHED_VALUES
 from cachesim.tools.watch import joined_rows
 from cachesim.tools.watch.joined_rows import (
     APART,
+    COMPRESSED,
     LOOKS,
     NO_REPLY,
     TOO_MANY,
@@ -26,9 +29,9 @@ from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
 
-def exchange(reply=b"", body=None, **fields):
+def exchange(reply=b"", body=None, coding="", **fields):
     body = json.dumps(body or {"prompt": "a question"}).encode()
-    made = WatchedExchange("POST", "/completion?x", is_sent=True, status=200, end=WHOLE)
+    made = WatchedExchange("POST", "/completion?x", is_sent=True, status=200, end=WHOLE, coding=coding)
     made.take_request(body)
     made.take_reply(reply)
     for name, value in fields.items():
@@ -76,9 +79,17 @@ def test_the_numbers_of_a_reply(reply, numbers):
     assert tuple(row[name] for name in ("prompt", "reused", "evaluated", "generated")) == numbers
 
 
-def test_a_compressed_reply_states_nothing():
-    [row] = watched(JoinedRows(RecentBodies(), False), exchange(timed(5, 7), coding="gzip"))
-    assert row["prompt"] is row["evaluated"] is row["generated"] is None
+@pytest.mark.parametrize("coding, compress", [("gzip", gzip.compress), ("deflate", zlib.compress), ("Identity", bytes)])
+def test_the_numbers_of_a_compressed_reply(coding, compress):
+    [row] = watched(joined := JoinedRows(RecentBodies(), False), exchange(compress(timed(5, 7)), coding=coding))
+    assert (row["prompt"], row["evaluated"], row["note"]) == (12, 5, "") and joined.ranked_reasons() == []
+
+
+@pytest.mark.parametrize("coding", ["br", "gzip"])
+def test_a_reply_that_cannot_be_decoded_is_said_and_counted(coding):
+    [row] = watched(joined := JoinedRows(RecentBodies(), False), exchange(timed(5, 7), coding=coding))
+    assert row["prompt"] is row["evaluated"] is row["generated"] is None and row["note"] == COMPRESSED
+    assert joined.ranked_reasons() == [{"why": COMPRESSED, "requests": 1}]
 
 
 @pytest.mark.parametrize("is_log_first", [False, True])
@@ -266,7 +277,7 @@ def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():
     rows = watched(joined, exchange(timed(5, 7), left_out=NOT_COPIED), unfinished, exchange(timed(5, 7), body="text"),
                    exchange(timed(5, 7), body={"prompt": ""}))  # fmt: skip
     assert len(rows) == 3 and all(row["note"] for row in rows)
-    assert joined.left_out == {NOT_COPIED: 1, INCOMPLETE: 1, UNUSABLE: 1, NO_REPLY: 0}
+    assert joined.left_out == {NOT_COPIED: 1, INCOMPLETE: 1, UNUSABLE: 1, NO_REPLY: 0, COMPRESSED: 0}
     assert joined.totals["other"] == 1                   # a JSON text does not ask for a completion
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from cachesim.tools.watch.held_bytes import HeldBytes, buffer_bytes
+from cachesim.tools.watch.reply_decoder import STATE
 from cachesim.tools.watch.watched_exchange import BODY, NO_ROOM, REPLY_END, REPLY_START, TOO_LARGE, WatchedExchange
 
 
@@ -66,3 +69,12 @@ def test_the_bytes_of_an_exchange_are_released_once():
     one.release()
     one.release()
     assert held.size == 0
+
+
+def test_a_decoder_counts_as_held_and_a_reply_that_cannot_be_decoded_holds_nothing():
+    one = WatchedExchange("POST", "/x", coding="gzip", held=HeldBytes())
+    one.take_reply(gzip.compress(b"a" * 80))
+    assert one.reply == b"a" * 80 and one.held.size == buffer_bytes(80) + STATE
+    other = WatchedExchange("POST", "/x", coding="gzip", held=HeldBytes())
+    other.take_reply(gzip.compress(b"a" * 80)[:-20] + bytes(99))
+    assert (other.is_reply_unread, other.reply, other.held.size) == (True, b"", 0)
