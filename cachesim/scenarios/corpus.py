@@ -11,7 +11,7 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import AbstractSet
+from typing import AbstractSet, Mapping
 
 from cachesim.base.errors import BadInput, Crash, cut, nearest, quoted
 from cachesim.base.untrusted_files import FILE, kind, path_of
@@ -60,10 +60,16 @@ def _files_below(root: Path) -> dict[str, Path]:
     return {file.stem: file for file in inside(root)}
 
 
-def shown_in() -> dict[str, list[str]]:
+def shown_in() -> Mapping[str, tuple[str, ...]]:
     """Return the ids of the scenarios that show each rule, best first, by rule id."""
-    lines = (corpus_root() / SHOWN_IN).read_text("utf-8").splitlines()
-    return {rule: ids.split() for rule, _, ids in (line.partition(": ") for line in lines)}
+    return _shown_below(corpus_root())
+
+
+@cache
+def _shown_below(root: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return the table of a folder of scenarios. Bundled files do not change while a process runs."""
+    lines = (root / SHOWN_IN).read_text("utf-8").splitlines()
+    return {rule: tuple(ids.split()) for rule, _, ids in (line.partition(": ") for line in lines)}
 
 
 def named(text: str) -> Path:

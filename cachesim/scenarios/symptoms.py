@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import cache
-from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
+from typing import Collection, Iterable, Mapping, NamedTuple, Sequence, TypeVar
 
 from cachesim.scenarios.failure_words import failure_named
-from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.schema import Described
+
+T = TypeVar("T", bound=Described)
 
 
 class Symptom(NamedTuple):
@@ -103,9 +105,9 @@ def _known() -> dict[str, set[str]]:
     return {name: set(stems(f"{name} {symptom.text} {symptom.words}")) for name, symptom in SYMPTOMS.items()}
 
 
-def grouped(scenarios: Iterable[Scenario]) -> dict[str, list[Scenario]]:
+def grouped(scenarios: Iterable[T]) -> dict[str, list[T]]:
     """Return scenarios by symptom, in the order of first occurrence; scenarios without a symptom under ""."""
-    groups: dict[str, list[Scenario]] = {}
+    groups: dict[str, list[T]] = {}
     for scenario in scenarios:
         groups.setdefault(scenario.symptom, []).append(scenario)
     return groups

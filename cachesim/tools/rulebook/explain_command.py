@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     from cachesim.tools.rulebook.explain_report import explain_report
 
-    data = _explained(args.what)
+    data = _explained(args.what, in_full=args.json)
     if args.json:
         say_json(data)
     else:
@@ -33,8 +33,9 @@ def run(args: Namespace) -> int:
     return exits.HOLDS
 
 
-def _explained(what: str) -> dict[str, Any]:
-    """Return the explanation of X by the first successful lookup; ``found`` names it. Raise BadInput if all fail."""
+def _explained(what: str, *, in_full: bool) -> dict[str, Any]:
+    """Return the explanation of X by the first successful lookup; ``found`` names it. ``in_full``: with all that is
+    known about each of several rules, of which the text prints the ids and descriptions. Raise BadInput if all fail."""
     from cachesim.tools.rulebook.glossary import find
 
     if (term := find(what)) is not None:             # first: the glossary needs no engine
@@ -45,20 +46,22 @@ def _explained(what: str) -> dict[str, Any]:
         with LateBar("reading"):
             return {"found": "log", "log": explain_log(argument_path(what))}
     if len(what.splitlines()) < 2:
-        return _explained_line(what)
+        return _explained_line(what, in_full=in_full)
     from cachesim.tools.server_logs.lines.explanations import explain_text
 
     return {"found": "log", "log": explain_text(what)}
 
 
-def _explained_line(what: str) -> dict[str, Any]:
+def _explained_line(what: str, *, in_full: bool) -> dict[str, Any]:
     """Return the explanation of a rule, of a line or its beginning, or of words."""
     from cachesim.scenarios.load import has_form_of_path, neighbour
     from cachesim.tools.rulebook import rule_search as search
     from cachesim.tools.server_logs.lines import explanations as lines
 
     if rules := search.rules_named(what):
-        return {"found": "rule" if len(rules) == 1 else "rules", "rules": search.about_rules(rules)}
+        if len(rules) == 1:
+            return {"found": "rule", "rules": search.about_rules(rules)}
+        return {"found": "rules", "rules": search.about_rules(rules) if in_full else search.rules_in_short(rules)}
     if (joined := lines.explain_joined(what)) is not None:
         return {"found": "log", "log": joined}
     if (line := lines.explain_line(what) or lines.explain_beginning(what)) is not None:

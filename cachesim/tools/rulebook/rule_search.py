@@ -55,6 +55,13 @@ def about_rules(names: Sequence[str]) -> list[dict[str, Any]]:
     return [rules_report.rule_data(name, RULES[name], every) for name in names]
 
 
+def rules_in_short(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what a list of rules prints of each: its id and its description."""
+    from cachesim.tools.rulebook.rules_report import words_of
+
+    return [{"rule": name, "decides": words_of(RULES[name])} for name in names]
+
+
 def mentions_of(text: str) -> dict[str, Any] | None:
     """Return the log lines, rules, terms and flags that contain every word of a text, else None."""
     from cachesim.tools.rulebook.rules_report import first_sentence, spelled, words_of

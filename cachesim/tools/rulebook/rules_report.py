@@ -123,7 +123,7 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
                     "proposed": [{"profile": name, "rule": instead} for name, instead in lived.proposed]},
         "flags": [{"flag": name, "help": text} for name, text in lived.flags],
         "grades": [{"case": case, "grade": grade} for case, grade in grades_of_rule(lived.engine, rule_id).items()],
-        "shown_in": shown_in().get(rule_id, []),
+        "shown_in": list(shown_in().get(rule_id, ())),
         "file": f"{file_with(rule) or rule.__module__.replace('.', '/') + '.py'}:{inspect.getsourcelines(rule)[1]}",
     }  # fmt: skip
 

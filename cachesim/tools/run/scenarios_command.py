@@ -6,37 +6,31 @@ Other commands accept the id of a scenario in place of a file.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
-
-from cachesim.base import exits
-from cachesim.base.console import say, say_json, show_paged
-from cachesim.base.errors import NothingFound, cut, nearest, quoted
-from cachesim.tools.run.arguments import add_json, known_profiles
-
-if TYPE_CHECKING:
-    from cachesim.scenarios.schema import Scenario
 from typing import Any, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cachesim.base.errors import counted
+from cachesim.base import exits
+from cachesim.base.console import say, say_json, show_paged
+from cachesim.base.errors import NothingFound, counted, cut, nearest, quoted
 from cachesim.base.layout import WholeTable
-from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.scenario_heads import ScenarioHead
 from cachesim.scenarios.separating_question import LIKELIEST, separating_question
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped
+from cachesim.tools.run.arguments import add_json
 
 
-def scenario_data(scenario: Scenario) -> dict[str, Any]:
+def scenario_data(scenario: ScenarioHead) -> dict[str, Any]:
     """Return the description of a scenario as data. ``requests``: number of its steps."""
     return {
         "id": scenario.id, "title": scenario.title, "engine": scenario.engine, "model": scenario.model,
-        "profiles": list(scenario.profiles), "source": list(scenario.source), "requests": len(scenario.steps),
+        "profiles": list(scenario.profiles), "source": list(scenario.source), "requests": scenario.requests,
         "file": scenario.file, "symptom": scenario.symptom,
     }  # fmt: skip
 
 
-def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
+def scenario_list(scenarios: Sequence[ScenarioHead]) -> RenderableType:
     """Return their number by symptom, then ids and titles, grouped by symptom."""
     wide = max(len(scenario.id) for scenario in scenarios)
     groups = grouped(scenarios)
@@ -52,7 +46,7 @@ def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
     return Group(*parts[:-1])
 
 
-def likeliest_list(scenarios: Sequence[Scenario]) -> RenderableType:
+def likeliest_list(scenarios: Sequence[ScenarioHead]) -> RenderableType:
     """Return the first scenarios with their numbers, the question that separates them, and how to see the others."""
     first = scenarios[:LIKELIEST]
     table = WholeTable(show_header=False)
@@ -74,7 +68,7 @@ def likeliest_list(scenarios: Sequence[Scenario]) -> RenderableType:
     return Group(*heads, table, *asked, *more)
 
 
-def question_data(scenarios: Sequence[Scenario]) -> dict[str, Any] | None:
+def question_data(scenarios: Sequence[ScenarioHead]) -> dict[str, Any] | None:
     """Return the question that separates the first scenarios as data, None if there is none."""
     question = separating_question(scenarios[:LIKELIEST])
     if question is None:
@@ -96,16 +90,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.scenarios.corpus import corpus_root
-    from cachesim.scenarios.load import find, load_all
+    from cachesim.scenarios.load import find
+    from cachesim.scenarios.scenario_heads import read_heads
     from cachesim.scenarios.scenario_search import matching
-    from cachesim.scenarios.symptoms import SYMPTOMS
-    from cachesim.tools.run.scenarios_command import likeliest_list, question_data, scenario_data, scenario_list
 
     root = corpus_root()
     if args.folder:
         say(str(root))
         return exits.HOLDS
-    found = [scenario for scenario in load_all(find([root]), known_profiles()) if _fits(scenario, args.words)]
+    found = [scenario for scenario in read_heads(find([root])) if _fits(scenario, args.words)]
     if not found:
         from cachesim.scenarios.corpus import corpus_files
 
@@ -127,7 +120,7 @@ def run(args: Namespace) -> int:
     return exits.HOLDS
 
 
-def _fits(scenario: Scenario, words: list[str]) -> bool:
+def _fits(scenario: ScenarioHead, words: list[str]) -> bool:
     s = scenario
     text = "\n".join([s.id, s.title, s.engine, s.model, *s.profiles, s.symptom, *s.source]).casefold()
     return all(word.casefold() in text for word in words)

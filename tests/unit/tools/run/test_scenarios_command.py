@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files, corpus_root
-from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.scenario_heads import ScenarioHead
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.tools.run.scenarios_command import (
     likeliest_list,
@@ -81,8 +80,10 @@ def test_nothing_is_written_into_a_file_that_only_its_id_names(capsys, tmp_path,
 
 
 def drawn(name, model="A", symptom="", **more):
-    """Return a scenario of this id, title "T" and its id, and symptom."""
-    return replace(from_line("A5/A", model=model), id=name, title=f"T {name}", symptom=symptom, **more)
+    """Return the head of a scenario of two requests with this id, title "T" and its id, and symptom."""
+    head = ScenarioHead(id=name, title=f"T {name}", why="", source=(), engine="llama_cpp", model=model, profiles=(),
+                        symptom=symptom, file="", requests=2)  # fmt: skip
+    return head._replace(**more)
 
 
 def lines(report):
