@@ -141,16 +141,6 @@ def neighbour(path: Path) -> str:
         return ""
 
 
-def load_all(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> list[Scenario]:
-    """Return the scenarios of several files. Raise BadInput, also for duplicate ids."""
-    scenarios = []
-    for result in load_each(paths, known):
-        if isinstance(result, BadInput):
-            raise result
-        scenarios.append(result)
-    return scenarios
-
-
 def load_each(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> Iterator[Scenario | BadInput]:
     """Yield the scenario of each file, or its error. A duplicate of an earlier id is an error."""
     seen: dict[str, str] = {}

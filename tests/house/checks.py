@@ -110,6 +110,7 @@ MAY_READ_FILES: dict[str, str] = {
     "judging.evidence": _OF_THE_PACKAGE,
     "scenarios.corpus": _OF_THE_PACKAGE,
     "scenarios.real_builds": _OF_THE_PACKAGE,
+    "scenarios.scenario_heads": _OF_THE_PACKAGE,
     "scenarios.scenario_search": _OF_THE_PACKAGE,
     "tools.lessons.lesson_files": _OF_THE_PACKAGE,
     "tools.lessons.terminal_lesson": _OF_THE_PACKAGE,

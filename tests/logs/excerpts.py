@@ -12,13 +12,12 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.replay.recorded_trace import Trace
-from cachesim.scenarios.corpus import corpus_files
-from cachesim.scenarios.load import load_all
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.logs.cuts import CUTS, Excerpt
 from tests.logs.full_logs import FullLog, read_recording, recordings, reproduces, run_scenario, trace_scenario
 from tests.logs.rendering import full_log, recorded_log
+from tests.scenarios.whole import corpus
 from tests.shared import ROOT, TRACES
 
 DATA = ROOT / "tests" / "data"
@@ -48,7 +47,7 @@ def _files(shared: bool) -> Sequence[Path]:
 def _corpus() -> Sequence[tuple[Scenario, str]]:
     """Return the scenarios of the corpus with each of their profiles."""
     known = {name for engine in ENGINES for name in profiles_of(engine)}
-    scenarios = [one for one in load_all(corpus_files().values()) if not any(map(_has_system, one.steps))]
+    scenarios = [one for one in corpus() if not any(map(_has_system, one.steps))]
     return [(one, name) for one in scenarios for name in one.profiles if name in known]
 
 

@@ -20,8 +20,8 @@ from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.rule_set import differences
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
+from tests.scenarios.whole import corpus
 
 PROFILES = profiles()
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
@@ -113,7 +113,7 @@ def table(runs: Sequence[Seen]) -> list[str]:
 
 def main() -> None:
     """Print the table, the scenarios that add nothing, and the sums."""
-    scenarios = load_all(find([CORPUS]), set(PROFILES))
+    scenarios = corpus()
     runs = play(scenarios)
     new = counting(runs)
     print("\n".join(table(runs)))

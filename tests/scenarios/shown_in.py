@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Iterable
 
 from cachesim.base.pool import spread, whole
-from cachesim.engines.registry import profiles
 from cachesim.engines.rule import has_effect, role_of
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import SHOWN_IN
-from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.schema import Scenario
+from tests.scenarios.whole import corpus
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 MOST = 3
@@ -56,7 +55,7 @@ def lines(played: Iterable[tuple[str, int, dict[str, int]]]) -> list[str]:
 
 def main() -> None:
     """Write the file."""
-    scenarios = load_all(find([CORPUS]), set(profiles()))
+    scenarios = corpus()
     jobs = [(one, profile) for one in scenarios for profile in one.profiles]
     (CORPUS / SHOWN_IN).write_text("\n".join(lines(whole(spread(_play, jobs, 2)))) + "\n", "utf-8")
 

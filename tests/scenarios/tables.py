@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Sequence
 
-from cachesim.scenarios.load import find, load_all
 from cachesim.scenarios.real_builds import real_builds, seen_text
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped
+from tests.scenarios.whole import corpus
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 BEGIN, END = "<!-- scenarios: written by `make docs` -->\n", "<!-- /scenarios -->\n"
@@ -21,7 +22,7 @@ def readmes() -> list[Path]:
     return [readme for readme in found if BEGIN in readme.read_text("utf-8")]
 
 
-def with_table(readme: Path, scenarios: list[Scenario]) -> str:
+def with_table(readme: Path, scenarios: Sequence[Scenario]) -> str:
     """The text of a README with its table as it has to be."""
     text = readme.read_text("utf-8")
     head, _, rest = text.partition(BEGIN)
@@ -78,7 +79,7 @@ def short(source: str) -> str:
 
 
 def main() -> None:
-    scenarios = load_all(find([CORPUS]))
+    scenarios = corpus()
     for readme in readmes():
         readme.write_text(with_table(readme, scenarios), "utf-8")
 

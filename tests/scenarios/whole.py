@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.load import find, load_each
 from cachesim.scenarios.schema import Scenario
 
 
 @cache
 def corpus() -> tuple[Scenario, ...]:
     """The scenarios, in the order of their files."""
-    return tuple(load_all(find([corpus_root()]), set(profiles())))
+    found = [*load_each(find([corpus_root()]), set(profiles()))]
+    for one in found:
+        if isinstance(one, BadInput):
+            raise one
+    return tuple(found)
