@@ -20,8 +20,6 @@ from tests.scenarios.whole import corpus
 NEVER = {"VL-FREE-REFERENCE-GAP": "reference windows are not computed, so that no scenario has them",
          "VL-SIZE-ATTENTION-BLOCK": "scenarios have layers, not the sizes of a real model",
          "VL-SIZE-ATTENTION-BLOCK.ROWS": "scenarios have layers, not the sizes of a real model",
-         "VL-LOOKUP-COUNT": "no scenario preempts a request before its first token",
-         "VL-LOOKUP-COUNT.AGAIN": "no scenario preempts a request before its first token",
          "VL-SCHED-STALE.DRAFTS": "no scenario resets the cache while a step is in flight",
          "VL-SCHED-STALE.DRAFTS.BACK": "no scenario resets the cache while a step is in flight",
          "VL-SCHED-PAD.CLIP.KEEP": "what the worker computes for drafts with too few rows is not modelled",

@@ -37,11 +37,16 @@ def key_of(*names: str) -> int:
     return 1 + crc32("\0".join(names).encode()) if any(names) else 0
 
 
-def log_launch(log: Log, task: ReceivedRequest, number: int, reused: Mapping[str, int]) -> None:
-    """Record how many tokens a request reuses from each source when it starts for the first time."""
+def count_reused(task: ReceivedRequest, reused: Mapping[str, int]) -> None:
+    """Count in the answer how many tokens a request reuses from each source."""
     answer = task.answer
     answer.reused = {source: n for source, n in reused.items() if n}
     answer.prompt_n = len(task.request.prompt) - answer.cache_n
+
+
+def log_launch(log: Log, task: ReceivedRequest, number: int, reused: Mapping[str, int]) -> None:
+    """Record how many tokens a request reuses from each source when it starts for the first time."""
+    count_reused(task, reused)
     log.emit(Launch(number, task.id, 0))
 
 

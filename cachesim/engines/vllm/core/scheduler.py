@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Sequence
 
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.request_queue import log_launch, record_answer
+from cachesim.engines.shared.request_queue import count_reused, log_launch, record_answer
 from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.shared.step_notes import StepNotes, number_of, numbers_of
 from cachesim.engines.vllm.core.deferred_frees import DeferredFrees
@@ -487,9 +487,16 @@ class Scheduler:
         request.is_skipped = False
         request.num_computed_tokens = start
         request.is_prefill_chunk = start + num_new_tokens < request.num_tokens
+        reused = {"block": start - loaded, "chunk": loaded}
         if not request.launched:
             request.launched = True
-            log_launch(self.log, request.task, request.request_id, {"block": start - loaded, "chunk": loaded})
+            log_launch(self.log, request.task, request.request_id, reused)
+        elif self._counts_again(request):
+            count_reused(request.task, reused)
+
+    def _counts_again(self, request: Request) -> bool:
+        """True if the reply of a request that starts again counts the tokens that it reuses now."""
+        return not request.num_output_tokens and self.rules.counts_again()
 
     def _new_request_data(self, request: Request) -> NewRequestData:
         """Return what the worker learns of a request that starts, or starts again."""
@@ -513,8 +520,7 @@ class Scheduler:
             if external is not None and partial_tail:           # a load replaces the part of a block, or none begins
                 external = external if external > partial_tail else 0
                 num_local_tokens = aligned if external else num_local_tokens
-        has_output = request.num_tokens > request.num_prompt_tokens
-        if not request.launched or (not has_output and self.rules.counts_again()):
+        if not request.launched or self._counts_again(request):
             request.num_cached_tokens = num_local_tokens + (external or 0)
         return external
 
