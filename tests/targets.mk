@@ -173,10 +173,12 @@ peers-vllm: $(PEERS_VLLM)/.made
 	    $(PEERS_VLLM)/bin/python -m tests.peers.vllm_packed || exit 1; \
 	    $(PEERS_VLLM)/bin/python -m tests.peers.exported_tests || exit 1;; esac; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_kv_events --seed $(SEED) || exit 1; \
+	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_scenarios || exit 1; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $$(($(STEPS) / 10)) --seed $(SEED) || exit 1; done
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_kv_events --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_scenarios
 	$(PEERS_VLLM)/bin/python -m tests.peers.routing vllm $(PEERS_VLLM)/lib/python*/site-packages/vllm/v1/engine/core_client.py --seed $(SEED)
 
 # CPU time of whole servers against the released ones, by the blocks of the pool and the nodes of the tree: at most 3 times, and a

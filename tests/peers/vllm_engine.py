@@ -237,7 +237,7 @@ class RealServer:
                 rest = told["answer"][first:] + [FILLER] * (len(drafts) + 1)
                 accepted = next((i for i, draft in enumerate(drafts) if draft != rest[i]), len(drafts))
                 if self.config["async_scheduling"] and drafts:       # the worker drafts: any number may be right
-                    accepted = (7 * int(name) + first) % (len(drafts) + 1)
+                    accepted = self.right_drafts(name, first, len(drafts))
                 said[name] = rest[: accepted + 1]
                 if drafts:
                     row += [len(drafts), accepted]
@@ -252,6 +252,10 @@ class RealServer:
         if getattr(output, "kv_cache_block_copies", None):
             step["copies"] = [[copy.src_block_id, copy.dst_block_id] for copy in output.kv_cache_block_copies]
         return step
+
+    def right_drafts(self, name, first, drafted):
+        """Return how many drafts of the worker are right, behind ``first`` tokens of the answer."""
+        return (7 * int(name) + first) % (drafted + 1)
 
     def update(self, drafts, ended=()):
         """Process the oldest output; `drafts` maps requests to the tokens proposed for them, or makes this map then;
