@@ -15,6 +15,7 @@ from cachesim.engines.inspection import (
     ResumeUnit,
     RowsPart,
     StatePart,
+    StoredContent,
     StoredObject,
     TokenPrefix,
 )
@@ -24,6 +25,7 @@ from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
 from cachesim.engines.vllm.core.scheduler import Scheduler
 from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheGroupSpec, VllmConfig
 from cachesim.engines.vllm.pool_points import PoolPoints
+from cachesim.engines.vllm.prefix_points import Prefix
 from cachesim.engines.vllm.request import Request, RequestText
 from cachesim.engines.vllm.worker.model_runner import ModelRunner
 from cachesim.model import LayerState
@@ -46,6 +48,12 @@ def first_row(group: KVCacheGroupSpec, start: int, end: int) -> int:
     """Return the first position of the rows of a group that belong to tokens start .. end-1: those of a window are
     those that the next token reads."""
     return start if group.kind in FULL else group.first_read(end)
+
+
+def request_text(node: Prefix) -> RequestText:
+    """Return the text of the request that stored a prefix."""
+    assert isinstance(node.text, RequestText)
+    return node.text
 
 
 class Inspection(RequestInspection):
@@ -92,16 +100,29 @@ class Inspection(RequestInspection):
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
         kind, owner, _ = key
         if kind == "slot":
-            return self._stored_by_request(owner)
+            rows, state = self._of_request(owner)
+            return StoredObject(kind, owner, (), self._num_computed(owner), rows, state)
         node = self.points.prefix(key)
-        text = node.text
-        assert isinstance(text, RequestText)
-        tokens = text.full() if node.start else text.full()[: node.end]
-        groups = self.kv_cache_groups
         first = max(start, node.start)
-        block_ids = [self._blocks_of(group, text, first_row(group, first, node.end), node.end) for group in groups]
-        prefix = StoredPrefix(node.end, block_ids, is_part=True, start=first, running_column={}, has_states=True)
-        return self._content(StoredObject(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
+        text = request_text(node)
+        tokens = text.full() if node.start else text.full()[: node.end]
+        rows, state = self._of_prefix(node, text, first)
+        return StoredObject(kind, owner, tokens, node.end, rows, state, first)
+
+    def content(self, key: Key, start: int = 0) -> StoredContent:
+        """Return the rows and states of ``stored``."""
+        kind, owner, _ = key
+        if kind == "slot":
+            return self._of_request(owner)
+        node = self.points.prefix(key)
+        return self._of_prefix(node, request_text(node), max(start, node.start))
+
+    def _of_prefix(self, node: Prefix, text: RequestText, start: int) -> StoredContent:
+        """Return what the pool holds of a prefix from position ``start`` on."""
+        groups = self.kv_cache_groups
+        block_ids = [self._blocks_of(group, text, first_row(group, start, node.end), node.end) for group in groups]
+        return self._content(StoredPrefix(node.end, block_ids, is_part=True, start=start, running_column={},
+                                          has_states=True))  # fmt: skip
 
     def _blocks_of(self, group: KVCacheGroupSpec, text: RequestText, start: int, end: int) -> list[int]:
         """Return the blocks of a group that hold tokens start .. end-1 of a request, 0 where none is needed."""
@@ -120,22 +141,30 @@ class Inspection(RequestInspection):
             found[-1] = next(filter(None, blocks), None)
         return [blocks[0] if blocks else 0 for blocks in found]
 
-    def _stored_by_request(self, req_id: int) -> StoredObject:
-        """Return the content of a request's blocks. With drafts, or with steps in flight, its states are ahead of its
-        tokens."""
+    def _num_computed(self, req_id: int) -> int:
+        """Return the number of tokens of a request whose rows its blocks hold."""
         request = self.slots[req_id]
-        state = self.model_runner.requests.get(req_id)
-        end = min(request.num_processed_tokens, len(request.text.token_ids))
-        found = StoredObject("slot", req_id, (), resume=end, rows=(), state=None)
-        if state is None:
-            return found
-        ahead = self.opts.async_scheduling or self.opts.num_speculative_tokens
-        return self._content(found, StoredPrefix(
-            end, state.block_ids, is_part=False, start=0, running_column=state.running_column, has_states=not ahead,
-        ))  # fmt: skip
+        return min(request.num_processed_tokens, len(request.text.token_ids))
 
-    def _content(self, found: StoredObject, prefix: StoredPrefix) -> StoredObject:
-        """Return stored tokens with the rows and states in their blocks."""
+    def _of_request(self, req_id: int) -> StoredContent:
+        """Return what the blocks of a request hold of its computed tokens. With drafts, or with steps in flight, its
+        states are ahead of its tokens."""
+        state = self.model_runner.requests.get(req_id)
+        if state is None:
+            return StoredContent((), None)
+        ahead = self.opts.async_scheduling or self.opts.num_speculative_tokens
+        prefix = StoredPrefix(
+            end=self._num_computed(req_id),
+            block_ids=state.block_ids,
+            is_part=False,
+            start=0,
+            running_column=state.running_column,
+            has_states=not ahead,
+        )
+        return self._content(prefix)
+
+    def _content(self, prefix: StoredPrefix) -> StoredContent:
+        """Return the rows and states in the blocks of a prefix."""
         contents = self.model_runner.kv_caches
         end = prefix.end
         parts = list[RowsPart]()
@@ -151,8 +180,7 @@ class Inspection(RequestInspection):
             pos = np.arange(first, end)
             rows = contents.read(group.layers, blocks, pos, first // group.block_size if prefix.is_part else 0)
             parts.append(RowsPart(end - first + 1 if group.window else 0, pos, rows))    # a window of the next token
-        state = StatePart(end - 1, states) if states else None
-        return found._replace(rows=tuple(parts), state=state, start=prefix.start)
+        return StoredContent(tuple(parts), StatePart(end - 1, states) if states else None)
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""

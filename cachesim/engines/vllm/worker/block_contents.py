@@ -121,9 +121,14 @@ class BlockContents:
              first: int = 0) -> dict[int, KVRows]:  # fmt: skip
         """Return the rows of layers at positions of a table of blocks, for reading only. ``first``: blocks before it
         are not in the table."""
-        table = np.array(blocks, np.int64)
-        return {layer: read_rows(self.rows[layer], table[pos // size - first] * size + pos % size)
-                for layer in layers for size in (self.home[layer].block_size,)}  # fmt: skip
+        cells: dict[int, np.ndarray] = {}                       # by size of a block [tokens]
+        found: dict[int, KVRows] = {}
+        for layer in layers:
+            size = self.home[layer].block_size
+            if size not in cells:
+                cells[size] = cells_at(pos, blocks, first, size)
+            found[layer] = read_rows(self.rows[layer], cells[size])
+        return found
 
     def first_read(self, part: str, start: int) -> int:
         """Return the first position that a token at ``start`` reads in this part of the memory."""
@@ -186,6 +191,15 @@ def appended(table: np.ndarray, cells: np.ndarray) -> np.ndarray:
         buffer = extend_array(table, grown_size(len(buffer), stop))
     buffer[len(table) : stop] = cells
     return buffer[:stop]
+
+
+def cells_at(pos: np.ndarray, blocks: Sequence[int], first: int, size: int) -> np.ndarray:
+    """Return the cells of positions in a table of blocks of this size, the first of which is block ``first`` of all."""
+    if len(blocks) == 1:
+        return pos + (blocks[0] - first) * size                 # most prefixes end in a single block of their own
+    table = np.array(blocks, np.int64)
+    cells: np.ndarray = table[pos // size - first] * size + pos % size
+    return cells
 
 
 def cells_of(blocks: Sequence[int], size: int) -> np.ndarray:
