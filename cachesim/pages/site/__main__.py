@@ -47,7 +47,7 @@ def _build(out: Path, jobs: int) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     if find_spec("sphinx") is None or find_spec("furo") is None or find_spec("myst_parser") is None:
         raise BadInput("the site needs Sphinx, MyST and Furo", hint=install_command("site"))
-    from cachesim.pages.site.built_site import broken_links, size_of
+    from cachesim.pages.site.built_site import broken_links, replace_folder, size_of
     from cachesim.pages.site.site_sources import write_sources
 
     with TemporaryDirectory(prefix=".site-", dir=out.parent) as temporary:
@@ -57,8 +57,7 @@ def _build(out: Path, jobs: int) -> int:
         number = write_sources(sources, jobs)
         has_warnings = _run_sphinx(sources, site, Path(temporary) / "doctrees", jobs)
         shutil.rmtree(site / "_sources", ignore_errors=True)
-        shutil.rmtree(out, ignore_errors=True)
-        os.replace(site, out)
+        replace_folder(site, out, Path(temporary) / "former")
     broken = [*broken_links(out)]
     for line in broken:
         complain(f"broken link in {line}")
@@ -82,8 +81,11 @@ def _run_sphinx(sources: Path, site: Path, doctrees: Path, jobs: int) -> bool:
     except Exception as error:
         raise BadInput(f"Sphinx ended early, the former site stays: {type(error).__name__}: {error}") from error
     finally:
-        for child in multiprocessing.active_children():
+        children = multiprocessing.active_children()
+        for child in children:
             child.kill()
+        for child in children:                       # else it may write into a folder that is being removed
+            child.join()
 
 
 def _check_replaceable(out: Path) -> None:

@@ -1,11 +1,15 @@
-"""The site on disk: its size, and its broken links (files that do not exist, and anchors that no element has)."""
+"""The site on disk: its place, its size, and its broken links (files that do not exist, and anchors that no element
+has)."""
 
 from __future__ import annotations
 
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Iterator
 from urllib.parse import unquote, urlsplit
+
+from cachesim.base.pool import blocked_signals
 
 LINKS = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}
 """Attribute with the address, by element."""
@@ -27,6 +31,20 @@ class _Page(HTMLParser):
         address = found.get(LINKS.get(tag, ""))
         if address:
             self.links.append(address)
+
+
+def replace_folder(made: Path, target: Path, aside: Path) -> None:
+    """Give the folder ``made`` the name ``target``, after what had that name got the name ``aside``. A signal takes
+    effect before both or after both. Raise OSError and leave ``target`` unchanged."""
+    with blocked_signals():
+        if has_former := os.path.lexists(target):
+            os.replace(target, aside)
+        try:
+            os.replace(made, target)
+        except OSError:
+            if has_former:
+                os.replace(aside, target)
+            raise
 
 
 def size_of(folder: Path) -> int:
