@@ -88,6 +88,9 @@ class SlotEvent(Event):
     task: int | None
 
 
+LOOKS = 128                  # looks at a stored object that take as long as a micro-batch
+
+
 class Log:
     """Append-only list of events, divided into requests by ``mark``.
 
@@ -104,6 +107,7 @@ class Log:
         self.passes: int = before.passes if before else 0
         self.exact: int = before.exact if before else 0
         self.sampled: int = before.sampled if before else 0
+        self.looks: int = before.looks if before else 0
         self.events: list[Event] = []
         self.marks: list[int] = []
         self.listener: Callable[[Event], None] | None = None
@@ -150,6 +154,14 @@ class Log:
             raise limits.PASSES.exceeded("the run takes more steps than it may")
         if self.exact > limits.EXACT_WORK.now:
             raise limits.EXACT_WORK.exceeded("the run does more exact arithmetic than it may")
+
+    def look(self, number: int) -> None:
+        """Count looks at stored objects: ``LOOKS`` of them take as long as a micro-batch. Raise BadInput if a limit of
+        the run is exceeded."""
+        self.looks += number
+        if self.looks >= LOOKS:
+            passes, self.looks = divmod(self.looks, LOOKS)
+            self.spend(0, passes)
 
     def refund(self, tokens: int, passes: int, exact: int = 0) -> None:
         """Subtract tokens that were counted but not evaluated."""

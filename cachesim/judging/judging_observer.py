@@ -166,6 +166,9 @@ def _window(slot: StoredObject) -> tuple[int, int] | None:
     return (max(int(pos.min()) for pos in parts), max(int(pos.max()) for pos in parts) + 1) if parts else None
 
 
+JUDGED = 2                 # looks at each stored object after a request
+
+
 NOTHING = RequestLedger(0, 0, 0, ())
 """Recompute ledger of a step that is not a completion."""
 
@@ -306,3 +309,4 @@ class JudgingObserver(AnswerObserver):
             sum(sizes.stored_bytes()), sizes.uncounted_bytes(),
             len(inspection.tokens_of(answer.id_slot)) if has and self.has_slots and not answer.died else None,
         )  # fmt: skip
+        self.server.log.look(JUDGED * len(self.found[number].sizes))

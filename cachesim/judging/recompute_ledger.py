@@ -39,6 +39,7 @@ from cachesim.oracle.cold_run import ColdRun
 
 WITHIN = ("erased", "truncated", "overwritten", "cleared", "evaluated")
 """Causes that, inside the request itself, only carry out the decision not to use a restore point."""
+POINT = 16                   # tokens whose keeping takes as long as a restore point
 TOO_FEW = "too few"
 """Cause of tokens that end within a unit of the server, the only kind of place from which it resumes."""
 LEDGER_EVENTS: frozenset[type[Event]] = frozenset((Decided, Declined, Gained, Advanced, Lost, Launch, Release))
@@ -243,7 +244,8 @@ class RecomputeLedger:
         known = self.present.get(key)
         if known is None:
             self.count += 1
-            limits.JUDGED_TOKENS.check(self.radix.kept + self.count, "what the judge keeps of restore points")
+            kept = self.radix.kept + POINT * self.count
+            limits.JUDGED_TOKENS.check(kept, "what the judge keeps of restore points")
             known = KnownPoint(self.count, key, kind, place, *span, point.step, self.clock, slot, durable)
             add_point(known, self._earliest_start)
             self.present[key] = known

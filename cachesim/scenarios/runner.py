@@ -26,6 +26,7 @@ Waiting = dict[int, tuple[Request, Answer]]
 """Unanswered requests, by the number of their step."""
 DEAD = "before this step"
 """Error of a request to a server whose process has ended."""
+REQUEST = 10           # cost of a request beside its tokens, in micro-batches
 SLOT_FILE = 10         # cost of saving or restoring a slot file, in micro-batches
 RESTART = 10           # cost of a restart, in micro-batches
 STUCK = 10_000         # rounds without an event or a token after which the server counts as deadlocked
@@ -155,6 +156,7 @@ class ScenarioStage:
         waiting: Waiting = {}
         for number, step in enumerate(group, first):
             self.engine.check_request(step.request)
+            self.log.spend(0, REQUEST)
             self._wait(step.after, waiting)
             self.watcher.begins(number, step)
             request = placed(step, self.server)

@@ -94,15 +94,27 @@ def options_file(folder: Path) -> tuple[object, ...]:
     return "run", "S40.A20/S.B9/S.A", "--server", f"vllm serve Qwen/Qwen3-8B --config {file}", "--json"
 
 
+STARTED = "vllm serve Qwen/Qwen3-8B --max-model-len 2048"
+START_FILES = {
+    "compose.yaml": f"services:\n  model:\n    image: a/b:1\n    command: >\n      {STARTED}\n",
+    "pod.yaml": f"spec:\n  containers:\n  - name: model\n    image: a/b:1\n    command: [\"sh\", \"-c\"]\n"
+                f"    args: [\"{STARTED}\"]\n",
+    "model.service": f"[Service]\nExecStart={STARTED}\n", "Dockerfile": f"FROM a\nCMD {STARTED}\n",
+}  # fmt: skip
+"""Texts of files that start a server: of Docker Compose, Kubernetes, systemd and Docker."""
+
 ON_VLLM = ("S40.A20/S.B9/S.A", "-p", "vllm", "--model", "A", "--json")
 EVENTS = DATA.parent / "unit/tools/server_logs/kv_events"
-STARTED = "vllm serve Qwen/Qwen3-8B --max-model-len 2048"
 
 TABLE: dict[str, Command] = {
     "run": Command(of("run", DENSE, "-j", 2, "--provenance", "--json"), TAKE, worker=JUDGED),
     "run --kv-events": Command(of("run", *ON_VLLM), JUDGED, ("--kv-events", "a.jsonl")),
     "run --steps": Command(of("run", *ON_VLLM, "--steps"), JUDGED, ("--html", "a.html")),
     "run --server": Command(options_file, JUDGED),
+    **{f"run --server {name}": Command(of("run", "S40.A20/S.B9/S.A", "--server", text), JUDGED, ("--html", "a.html"))
+       for name, text in START_FILES.items()},
+    "run --real": Command(lambda at: ("run", "A5/A", "--real", server(at)[1]), PLAY, ("--html", "a.html"), "", PLAY,
+                          code=exits.BROKEN),
     "run --replicas": Command(of("run", *ON_VLLM, "--replicas", 2), "cachesim.tools.run.replicas.fleet:run_fleet"),
     "why": Command(of("why", DENSE, 1), JUDGED, ("--html", "a.html")),
     "advise": Command(of("advise", "S40.A60/B80/S.C50/S.A", "--seconds", 5),

@@ -33,6 +33,7 @@ from cachesim.engines.shared.server_loop import log_decision
 
 MIB = 1 << 20
 NAN_SHARE = "-nan"             # printed by the server for 0 / 0
+COMPARED = 2                   # looks at an entry whose text is compared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +111,7 @@ class PromptCache:
         self.log.emit(slot_ev.PcBegin())
         self.log.emit(slot_ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
         facts, rest = [], discarded(slot.tokens, slot.kept, slot.discarded)
+        self.log.look(COMPARED * len(self.entries))
         for entry in self.entries:
             found = compare.common(entry.tokens, rest)
             facts.append(EntryFacts(len(entry.tokens), len(rest), found.cache, found.prompt))
@@ -142,6 +144,7 @@ class PromptCache:
         base = self.rules.pc_load([], held, least_keep)
         kept = ev.share(base.because["f_keep"]) if held.n_tokens else NAN_SHARE
         self.log.emit(slot_ev.PcSearch(kept, ev.share(base.because["f_sim"])))
+        self.log.look(COMPARED * len(self.entries))
         facts = [self._reach(e, compare.facts(e.tokens, e.kept, e.discarded)) for e in self.entries]
         decision = self._decide(self.rules.pc_load(facts, held, least_keep), slot)
         peek = self._decide(self.rules.pc_peek(compare.marks is not None), slot)
@@ -207,5 +210,6 @@ class PromptCache:
         self.log.emit(slot_ev.PcState(
             len(self.entries), ev.mib(total), limit_mib=limit, limit_tokens=self.limits.tokens, est=plan.est
         ))
+        self.log.look(len(self.entries))
         for e in self.entries:
             self.log.emit(_listed(len(e.tokens), e.discarded, len(e.checkpoints), e.size))

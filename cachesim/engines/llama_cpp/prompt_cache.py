@@ -77,6 +77,7 @@ class PromptCache:
 
     def _facts(self, tokens: Sequence[int], scales: Scales) -> list[EntryFacts]:
         """Return the facts of the entries; those that note other adapters have no common prefix."""
+        self.log.look(len(self.entries))
         return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens) if _is_seen(e, scales) else OTHER, e.size)
                 for e in self.entries]
 
@@ -130,6 +131,7 @@ class PromptCache:
         base = self.rules.pc_load([], held, lcp, len(prompt))
         self.log.emit(slot_ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
         facts = self._facts(prompt, scales)
+        self.log.look(len(facts))
         for entry, fact in zip(self.entries, facts, strict=True):
             if fact.lcp == OTHER:
                 continue
@@ -202,5 +204,6 @@ class PromptCache:
         self.log.emit(slot_ev.PcState(
             len(self.entries), total, limit_mib=limit, limit_tokens=self.limits.tokens, est=plan.est
         ))
+        self.log.look(len(self.entries))
         for e in self.entries:
             self.log.emit(_listed(len(e.tokens), len(e.checkpoints), e.size))

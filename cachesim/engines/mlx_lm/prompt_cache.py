@@ -19,6 +19,7 @@ from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
 from cachesim.events import Gained
 
 MODEL = "model"
+SIZED = 8                      # looks at an entry whose caches are measured after a request
 CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "consumed": "consumed",
           "count": "evicted", "bytes": "evicted"}  # fmt: skip
 """Reason in the prompt cache -> cause in Lost events."""
@@ -70,6 +71,7 @@ class PromptCache:
     ) -> None:
         """Store the caches of a request. Raise Died."""
         self.at = row
+        self.srv.log.look(SIZED * len(self.lru))
         with _ending_thread("insert_cache", KeyError, IndexError):
             self.lru.insert_cache(MODEL, key, caches, cache_type=cache_type, boundaries=boundaries, old_key=old_key)
 

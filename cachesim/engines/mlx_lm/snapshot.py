@@ -130,7 +130,7 @@ class Inspection(SlotInspection):
 
     def kept(self) -> list[Key]:
         """Return the keys of all entries."""
-        return [self.core.cache.keys[tokens] for _, tokens in self.core.cache.lru.entries()]
+        return [self.core.cache.keys[tokens] for _, tokens in self.core.cache.lru.items()]
 
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the contents of an entry, with the tokens of its key; those of a row whose request begins or ends."""
@@ -138,7 +138,7 @@ class Inspection(SlotInspection):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all stored keys, ascending: this server has no checkpoints of a single slot."""
-        return sorted(len(key) for _, key in self.core.cache.lru.entries())
+        return sorted(len(key) for _, key in self.core.cache.lru.items())
 
     def exceeded_limits(self) -> list[ExceededLimit]:
         """Return the exceeded limits: entries of the prompt cache, and rows that decoded together. The server checks

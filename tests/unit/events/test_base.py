@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama import events as ik_events
 from cachesim.engines.llama_cpp import events as llama_events
 from cachesim.engines.shared import slot_events
-from cachesim.events.base import Event, Log, SlotEvent, frozen, mib, share
+from cachesim.events.base import LOOKS, Event, Log, SlotEvent, frozen, mib, share
 
 
 @frozen
@@ -170,3 +170,21 @@ def test_the_events_of_a_request_are_those_between_two_marks():
             log.emit(Sent(number, number, n_tokens))
     assert [[event.n_tokens for event in log.of(number)] for number in range(3)] == [[], [0], [0, 1]]
     assert repr(log) == "<Log of 3 steps: 3 events>"
+
+
+def test_looks_at_stored_objects_count_as_micro_batches_and_their_rest_is_kept():
+    log = Log()
+    log.look(LOOKS - 1)
+    assert (log.passes, log.looks) == (0, LOOKS - 1)
+    log.look(LOOKS + 3)
+    after = Log(log)
+    after.look(LOOKS - 2)
+    assert (log.passes, log.looks, after.passes, after.looks) == (2, 2, 3, 0)
+
+
+def test_looks_end_a_run_that_has_too_many():
+    limits.lift({"passes": 2})
+    log = Log()
+    log.look(3 * LOOKS - 1)
+    with pytest.raises(BadInput, match="takes more steps than it may"):
+        log.look(1)

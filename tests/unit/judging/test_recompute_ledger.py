@@ -293,9 +293,9 @@ def test_a_long_request_reports_what_existed_when_it_began(others):
     assert [(one.tokens, one.rule, one.kind) for one in ledger.charges] == [(6, lost, "checkpoint")]
 
 
-@pytest.mark.parametrize(("most", "fits"), [(7, True), (6, False)])
+@pytest.mark.parametrize(("most", "fits"), [(22, True), (21, False)])
 def test_tokens_and_restore_points_count_together_for_the_limit(most, fits):
-    """A slot of six tokens is one restore point."""
+    """A slot of six tokens is one restore point, which counts as 16 tokens."""
     limits.lift({"judged": most})
     story = Story()
     if fits:

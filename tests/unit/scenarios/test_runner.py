@@ -14,13 +14,16 @@ from cachesim.base.errors import BadInput, Crash, OverLimit
 from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided, Decoded, Gained, Lost
+from cachesim.events.base import LOOKS
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.runner import AnswerCollector, Observers, SilentObserver, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
 HEAD = "llama_cpp@b10587"
+IK, MLX, VLLM = "ik_llama@2491", "mlx_lm@0.32.2", "vllm@0.33.0"
 
 
 class Notes(SilentObserver):
@@ -277,6 +280,36 @@ def test_several_observers_get_every_call():
 def test_a_single_observer_is_not_wrapped():
     notes = Notes()
     assert Observers.of(notes, None) is notes
+
+
+def test_a_request_costs_ten_micro_batches_beside_its_own():
+    """Five prompts without further tokens take as long as many micro-batches."""
+    once, often = (play(scenario(f"S20>s1{'/S>t1' * further}"), HEAD, "none").passes for further in (1, 6))
+    assert often == once + 5 * 11
+
+
+def stored(number):
+    """Return requests of so many conversations, each of which the prompt cache keeps."""
+    return "/".join(f"{letters(one)}9>{letters(one).lower()}1" for one in range(number))
+
+
+@pytest.mark.parametrize(("profile", "flags", "least"), [
+    (HEAD, {"parallel": 1, "ctx_size": 4096}, 3), (HEAD, {"parallel": 4, "ctx_size": 4096}, 6),
+    (IK, {"ctx_size": 4096}, 5), (MLX, {"prompt_cache_size": 999}, 8),
+])  # fmt: skip
+def test_looks_at_stored_conversations_cost_micro_batches(profile, flags, least):
+    """Each request looks at all of them, so that twice as many conversations cost more than twice as much."""
+    few, many = (play(from_line(stored(number), model="A", profiles=(profile,), server=flags), profile, "none").passes
+                 for number in (60, 120))  # fmt: skip
+    assert (many - 2 * few) * LOOKS >= least * 60 * 60 - 120 * LOOKS
+
+
+def test_looks_at_blocks_found_in_the_cache_cost_micro_batches():
+    """Of 4,000 blocks, each is looked at twice."""
+    flags = {"num_gpu_blocks": 5000, "block_size": 1}
+    few, many = (play(from_line("A4001>a1" + "/A>b1" * further, model="A", profiles=(VLLM,), server=flags), VLLM,
+                      "none").passes for further in (1, 3))  # fmt: skip
+    assert (many - few) // 2 - 11 in (2 * 4000 // LOOKS, 2 * 4000 // LOOKS + 1)
 
 
 @pytest.mark.parametrize(("line", "passes"), [

@@ -98,9 +98,13 @@ class LRUPromptCache:
         """Bytes of all entries, as counted at insertion."""
         return sum(self._n_bytes.values())
 
+    def items(self) -> list[Item]:
+        """Return (model, key) of all entries, by queue and age."""
+        return [item for queue in self._queues.values() for item in queue]
+
     def entries(self) -> dict[Item, Entry]:
         """Return all entries, by queue and age."""
-        return {item: self._trie.get(*item) for queue in self._queues.values() for item in queue}
+        return {item: self._trie.get(*item) for item in self.items()}
 
     def entry(self, model: Any, key: Tokens) -> Entry | None:
         """Return the entry under a key, or None."""

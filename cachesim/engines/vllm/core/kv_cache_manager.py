@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cachesim.engines.vllm.profiles import Rules
 
 
+FOUND = 2                    # looks at a block that is found in the cache
+
+
 class KVCacheManager:
     """The cache. ``empty_kv_cache_blocks``: a lookup that found nothing; ``block_owners``: request that last took a
     block; ``num_uncached_common_prefix_tokens``: tokens that one group has behind the prefix that was found last;
@@ -63,6 +66,7 @@ class KVCacheManager:
         if self.prefix_cache_lookup_enabled(request):
             max_cache_hit_length = self.rules.most_tokens(request.num_tokens)
             found = self.coordinator.find_longest_cache_hit(request, max_cache_hit_length)
+            self.log.look(FOUND * found.n // self.vllm_config.kv_cache_config.hash_block_size)
             self.num_uncached_common_prefix_tokens = max(found.junction - found.n, 0)
             because = {"n": request.num_tokens, "junction": found.junction, "lengths": dict(found.lengths)}
             log_decision(self.log, Decision(found.n or None, because, self.coordinator.lookup_rule_id), request)
