@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from posixpath import dirname, join, normpath
+import runpy
+from posixpath import dirname, join, normpath, relpath
 
 import pytest
 
@@ -15,7 +16,7 @@ from cachesim.pages.site.built_site import broken_links
 from cachesim.pages.site.guide_pages import pictures_of
 from cachesim.pages.site.paths import flag_path, line_path, release_path, report_path, rule_path, scenario_path
 from cachesim.pages.site.scenario_pages import known_scenarios
-from cachesim.pages.site.site_sources import entries_script, site_pages
+from cachesim.pages.site.site_sources import HERE, entries_script, site_pages
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.long
@@ -70,6 +71,48 @@ def test_broken_links_of_a_built_site_are_found(tmp_path):
     (tmp_path / "a.html").write_text('<h1 id="top">a</h1><a href="b.html#x"></a><a href="#top"></a><a href="https://x.y/"></a>')
     (tmp_path / "b.html").write_text('<img src="c.svg"><a href="a.html"></a>')
     assert list(broken_links(tmp_path)) == ["a.html: b.html#x", "b.html: c.svg"]
+
+
+class SphinxStandIn:
+    """What the site's configuration uses of Sphinx: events, and the table of contents by page. The navigation of a page
+    is the relative address of each listed page. ``built``: the pages whose navigation was built."""
+
+    def __init__(self, listed):
+        self.config = self.env = self
+        self.root_doc = "index"
+        self.toctree_includes = {"index": listed}
+        self.hooks = {}
+        self.priorities = {}
+        self.built = []
+
+    def connect(self, event, hook, priority=500):
+        self.hooks[event] = hook
+        self.priorities[event] = priority
+
+    def navigation(self, page, **options):
+        """Return what a page's template receives."""
+
+        def build(**options):
+            self.built.append(page)
+            return [relpath(target, dirname(page) or ".") for target in self.toctree_includes["index"]]
+
+        context = {"toctree": build}
+        self.hooks["html-page-context"](self, page, "page.html", context, None)
+        return context["toctree"](**options)
+
+
+def test_pages_share_their_navigation_where_its_links_lead_to_the_same_pages():
+    listed = ["guide/start", "rules/index"]
+    app = SphinxStandIn(listed)
+    runpy.run_path(str(HERE / "conf.py"))["setup"](app)
+    unlisted = ["rules/one", "rules/two", "search", "genindex", "api/deep/one", "rules/three", "flags/one"]
+    for page in [*unlisted, *listed, "index"]:
+        links = app.navigation(page, collapse=False, maxdepth=2)
+        assert [normpath(join(dirname(page), link)) for link in links] == listed, page
+    assert app.built == ["rules/one", "search", "api/deep/one", "flags/one", *listed, "index"]
+    app.navigation("rules/two", collapse=True, maxdepth=2)
+    assert app.built[-1] == "rules/two"
+    assert app.priorities["html-page-context"] < 500, "the theme asks for the navigation at 500"
 
 
 def test_a_folder_that_is_no_site_is_not_replaced(tmp_path):
