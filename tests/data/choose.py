@@ -23,7 +23,7 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
 OURS = ("llama_cpp_drafts", "vllm_offload", *(f"vllm_releases/{release}" for release in (
-    "0.24.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0")))  # fmt: skip
+    "0.24.0", "0.25.1", "0.26.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")))  # fmt: skip
 """Not chosen: ``python -m tests.peers.vllm_compare --record`` wrote them."""
 ODD = ("llama_cpp_odd",)     # every workload, every field of its requests, and every kind of event
 OTHERS = ("ik_llama", "llama_cpp_b11549", "llama_cpp_new_memories")

@@ -47,8 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     own = [args.engine] if args.engine else list(BUILTIN)
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
     found = _recorded(surveys, args.traces, args.jobs)
-    if server_runs.engines() & {*own}:
-        found = _on_servers(found)
+    for engine in server_runs.engines() & {*own}:
+        found = _on_servers(found, engine)
     found += vllm_start.found()
     compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing") if peer_runs.ENGINE in own else []
     if sglang_trees.ENGINE in own:
@@ -96,10 +96,11 @@ def _recorded(surveys, traces, jobs):
     return [done[table.key(pair)] for pair in every if table.key(pair) in done]
 
 
-def _on_servers(found):
+def _on_servers(found, engine):
     """Return the findings, supplemented by outputs of real servers for pairs that no recording refutes."""
     refuted = {one[:3] for one in found if one.file}
-    more = {pair: one for pair in server_runs.met()[0] if pair not in refuted and (one := server_runs.search(pair))}
+    pairs = [pair for pair in server_runs.met(engine)[0] if pair not in refuted]
+    more = {pair: one for pair in pairs if (one := server_runs.search(pair))}
     return [*(one for one in found if one[:3] not in more), *more.values()]
 
 

@@ -29,13 +29,14 @@ def engines():
     return {one.get("profile", "").partition("@")[0] for scenarios in stored for one in scenarios}
 
 
-def stored_runs(only=None):
+def stored_runs(only=None, engine=""):
     """Yield (file, file of the scenario, output) of every output that matches the current scenario. ``only``: a file
-    and the name of a scenario."""
+    and the name of a scenario; ``engine``: "" = of all."""
     files = {file.stem: file for file in (ROOT / "scenarios").rglob("*.toml")}
     for file in sorted(FOLDER.glob("*.json")):
         for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
-            case = files.get(name) if only in (None, (file, name)) else None
+            wanted = only in (None, (file, name)) and (not engine or one.get("profile", "").startswith(f"{engine}@"))
+            case = files.get(name) if wanted else None
             fresh = case and of_case(case) == one["scenario"]
             profile = rule_set(one["profile"]) if fresh and one.get("as_simulated") else ""
             if profile:
@@ -43,9 +44,10 @@ def stored_runs(only=None):
 
 
 @cache
-def runs():
-    """Return (file, scenario, output) of every output that matches the current scenario and its simulation."""
-    return [(file, load(case), one) for file, case, one in stored_runs()
+def runs(engine):
+    """Return (file, scenario, output) of every output of an engine that matches the current scenario and its
+    simulation."""
+    return [(file, load(case), one) for file, case, one in stored_runs(engine=engine)
             if first_difference(load(case), one, None) is None]
 
 
@@ -75,14 +77,13 @@ def first_difference(scenario, stored, rules):
 
 
 @cache
-def met():
+def met(engine):
     """Return the alternative answers to each outcome of an engine that occurs in these runs, with the runs; and the
     number of decisions in each run."""
     found, asked = {}, Counter()
-    for number, (_, scenario, stored) in enumerate(runs()):
-        engine = scenario.engine
+    for number, (_, scenario, stored) in enumerate(runs(engine)):
 
-        def hear(outcome, others, engine=engine, number=number):
+        def hear(outcome, others, number=number):
             asked[number] += 1
             for other in others:
                 found.setdefault((engine, outcome, other), {})[number] = None
@@ -112,9 +113,9 @@ def refuting_request(pair, place, name):
 def search(pair):
     """Return the first output of a real server that disagrees with an alternative answer, None if all agree."""
     engine, outcome, other = pair
-    others, asked = met()
+    others, asked = met(engine)
     for number in others.get(pair, ()):
-        file, scenario, stored = runs()[number]
+        file, scenario, stored = runs(engine)[number]
         rules = replace_outcome(rules_of(stored["profile"]), variants(engine), outcome, other)
         rules = limit_decisions(rules, ENDLESS * asked[number])
         try:
