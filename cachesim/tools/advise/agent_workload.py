@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, counted
+from cachesim.base.progress_bar import progress
 from cachesim.base.untrusted_files import kind, path_of
 from cachesim.scenarios.load import neighbour
 from cachesim.scenarios.schema import Scenario
@@ -96,7 +97,8 @@ def agent_workload(
     if not cases:
         return recorded_workload(shipped_sessions(), "recorded sessions", clients, most)
     try:
-        sessions = [read_session(file) for file in find_files(cases)]
+        files = find_files(cases)
+        sessions = [*progress(map(read_session, files), len(files), "reading sessions")]
     except BadInput:
         sessions = []
     if sessions:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.progress_bar import LateBar
 from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import engine_of
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
@@ -45,7 +46,8 @@ def workload_cost(question: CostQuestion, found: MemoryEstimate) -> WorkloadCost
     files = tuple(str(file) for file in find_files(question.files))
     if not files:
         raise BadInput("the folders contain no workload", hint="files end in .json or .jsonl")
-    read_all([Path(file) for file in files])
+    with LateBar("reading sessions"):
+        read_all([Path(file) for file in files])
     given = _filled(question, found)
     base = CellJob(files, found.rules.name, question.model, given, question.scale, bounds=True)
     at_a_time = _at_a_time(len(files))

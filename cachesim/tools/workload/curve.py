@@ -73,7 +73,8 @@ def plan(setup: CurveSetup, jobs: Sequence[CellJob]) -> list[CurvePlan]:
         first = [next(job for job in jobs if job.profile == profile) for profile in profiles]
         return [_sessions_plan(job, axis, setup.files) for job in first]
     groups = dict.fromkeys(job.files for job in jobs)
-    load = largest_load([load_of(read_all([Path(file) for file in group])) for group in groups])
+    read = progress((read_all([Path(file) for file in group]) for group in groups), len(groups), "reading sessions")
+    load = largest_load([load_of(session) for session in read])
     return [_option_plan(setup, [job for job in jobs if job.profile == profile], load) for profile in profiles]
 
 

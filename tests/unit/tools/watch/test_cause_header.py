@@ -214,6 +214,32 @@ def test_a_client_that_hangs_up_while_its_reply_waits(monkeypatch):
     run(test())
 
 
+def test_replies_that_a_client_does_not_read_stay_at_the_server(monkeypatch):
+    """Also after a reply that was held back, the relay reads on only if the client takes the bytes."""
+    monkeypatch.setattr(relay_module, "HOLD", 0)
+    size, number = 48 << 10, 800
+
+    async def test():
+        async def serve(reader, writer):
+            for _ in range(number):
+                await reader.readexactly(1)
+                writer.write(bytes(size))
+                await writer.drain()
+            await reader.read()
+            writer.close()
+
+        async with connected(serve) as (reader, writer, analysis):
+            for sent in range(1, number + 1):
+                writer.write(b".")
+                await analysis.until(sent, REQUEST)
+            taken = sum(len(frame.data) for frame in analysis.of(REPLIED))
+            assert size < taken < size * number // 2
+            for _ in range(number):
+                await reader.readexactly(size)
+
+    run(test())
+
+
 @pytest.mark.parametrize(("says", "size"), [("x" * 300, 200), ("x" * 180 + " " * 120, 194), ("x", 15)])
 def test_a_value_has_at_most_200_characters(says, size):
     row = {"cause": "date", "byte_at_least": 7, "byte": 7, "harmless": False, "path": "", "says": says}

@@ -1,11 +1,13 @@
 """``cachesim workload``: its table, its JSON, and what it refuses."""
 
+import io
 import json
 import os
+import sys
 
 import pytest
 
-from cachesim.base import exits
+from cachesim.base import exits, progress_bar
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.scenarios.schema import DEFAULT_PROFILE
@@ -148,3 +150,21 @@ def test_there_is_a_job_for_each_rule_set_and_server_and_its_model_is_known(tmp_
         CellJob(some, profile, "GA", {}, 4, "counted", True) for profile in profiles for some in files]  # fmt: skip
     with pytest.raises(BadInput, match="unknown sizes of K/V rows and states"):
         command.jobs([str(tmp_path)], options._replace(model="nobodys-model"))
+
+@pytest.mark.parametrize("words", [
+    ("workload", "FILE", "--curve", "parallel=1,2"),
+    ("memory", "qwen3-next", "--memory", "80GiB", "--workload", "FILE"),
+    ("advise", "--for", "agents", "--model", "qwen3", "--memory", "8", "--clients", "1", "FILE"),
+])  # fmt: skip
+def test_sessions_have_a_bar_while_they_are_read(words, monkeypatch, tmp_path):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress_bar, "DELAY", 0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    file = tmp_path / "session.jsonl"
+    file.write_text('{"blocks": [0, 1]}\n{"blocks": [0, 1, 2]}\n')
+    main([str(file) if word == "FILE" else word for word in words])
+    assert "reading sessions" in sys.stderr.getvalue()
