@@ -61,6 +61,56 @@ def test_every_column_of_a_table_has_a_heading(pages):
     assert heads and [one for one in heads if "" in map(str.strip, one[1].strip("|").split("|"))] == []
 
 
+def test_no_mark_of_markdown_or_of_a_docstring_is_left_in_a_sentence(pages):
+    """Code stands between single backticks, or in a block."""
+    marked = []
+    for path, page in pages.items():
+        if path.partition("/")[0] in ("rules", "flags", "lines", "engines", "releases", "scenarios"):
+            prose = re.sub(r"^```.*?^```$|(`+) ?[^`]+(?:`[^`]+)*? ?\1(?!`)", "", page.text, flags=re.S | re.M)
+            if "`" in prose:
+                marked.append((path, prose[max(0, prose.index("`") - 40):][:80]))
+    assert marked == []
+    assert "none if `rest` tokens" in pages["rules/SG-SCHED-RESERVE.CHUNK"].text
+    assert ":values: none, `EAGLE`, `NGRAM`" in pages["flags/sglang-speculative_algorithm"].text
+    assert pages["rules/SG-SCHED-RESERVE.CHUNK"].entry.says.endswith("beyond itself")
+
+
+def listed_lines(page):
+    return re.findall(r"^- `(.*)`$", page.text.partition("## Spellings")[2].partition("## ")[0], re.M)
+
+
+def test_lines_are_listed_as_people_read_them(pages):
+    lines = {path: listed_lines(page) for path, page in pages.items() if page.entry and page.entry.kind == "log line"}
+    assert [path for path, found in lines.items() if not found or re.search(r"\{\}|,\}", "".join(found))] == []
+    assert [path for path in lines if "{}" in pages[path].text or "{}" in pages[path].entry.title] == []
+    assert lines["lines/sglang-cache_hit_rate"] == ["sglang:cache_hit_rate{...} {cache_hit_rate}"]
+    assert lines["lines/vllm-num_requests_running"] == [
+        'vllm:num_requests_running{...engine="{engine}"...} {num_requests_running}']  # fmt: skip
+    assert "ctx_shift is not supported by ..." in lines["lines/ik_llama-start_shift"]
+    assert pages["lines/sglang-reply_usage"].entry.title.startswith('"prompt_tokens":{n_tokens},')
+    assert "\n\ncache\\_n of the prompt" in pages["lines/sglang-reply_usage"].text
+    assert "\n\nState of the engine" in pages["lines/vllm-status"].text
+
+
+def test_a_line_that_lacks_parts_of_another_is_not_listed_beside_it(pages):
+    status = pages["lines/vllm-status"]
+    assert len(listed_lines(status)) == 4 and "some of these parts are missing" in status.text
+    assert len({*listed_lines(status)}) == len(listed_lines(status))
+    assert "parts are missing" not in pages["lines/llama_cpp-slot_by_id"].text
+    for path, page in pages.items():
+        if page.entry and page.entry.kind == "log line":
+            whole = [line.replace("...", " ").replace(",", " ").split() for line in listed_lines(page)]
+            for template in page.entry.templates:
+                words = template.replace("{}", " ").replace(",", " ").replace(" }", "}").split()
+                assert "{}}" in template or any(is_within(words, line) for line in whole), (path, template)
+
+
+def is_within(words, others):
+    """True if words stand among others in the same order."""
+    rest = iter(others)
+    return all(word in rest for word in words)
+
+
 def test_the_search_box_knows_every_page_but_lists(pages):
     rows = entries_script(pages.values()).splitlines()[0].removeprefix("window.CACHESIM_ENTRIES = ").rstrip(";")
     known = {row["path"] for row in json.loads(rows)}

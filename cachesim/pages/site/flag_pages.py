@@ -116,7 +116,7 @@ def _facts(engine: str, here: str, flag: Mapping[str, Any]) -> Iterator[tuple[st
     yield "type", plain(flag["type"])
     yield "default", code(str(flag["default"])) if flag["default"] != "" else "none"
     if flag["choices"]:
-        yield "values", ", ".join(code(str(one)) for one in flag["choices"])
+        yield "values", ", ".join(code(str(one)) if one != "" else "none" for one in flag["choices"])
     if flag["least"] is not None:
         other = f", or {flag['open']}" if flag["open"] is not None else ""
         yield "at least", f"{flag['least']}{other}"

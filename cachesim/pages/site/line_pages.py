@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+import re
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 from cachesim.pages.site.paths import flag_path, line_path
-from cachesim.pages.site.source_page import SearchEntry, SourcePage, code, fenced, first_sentence, link, plain, table
+from cachesim.pages.site.source_page import SearchEntry, SourcePage, code, first_sentence, link, plain, table
 
 INDEX = "lines/index"
 LONGEST = 90  # characters of a line in the list
@@ -19,7 +20,7 @@ def line_pages(families: Mapping[str, str]) -> Iterator[SourcePage]:
     parts = [
         "# Log lines\n",
         "Lines that servers print about their caches. Paste one into the search box: it finds the page, whatever the",
-        "numbers are. Words in braces are numbers or names that differ from line to line.\n",
+        "numbers are. Words in braces are numbers or names that differ from line to line; three dots are any text.\n",
     ]
     for name, engine in ENGINES.items():
         grammar = engine.log()
@@ -41,9 +42,41 @@ def _kinds(grammar: LogGrammar) -> dict[str, list[Line]]:
     return found
 
 
+def _begun(sentence: str) -> str:
+    """Return a text as the beginning of a sentence. A name of the server's keeps its small letter."""
+    return sentence if "_" in sentence.split()[0] else sentence[:1].upper() + sentence[1:]
+
+
+def _readable(template: str) -> str:
+    """Return a template as people read it: three dots are any text. The labels of a metric keep their braces."""
+    if "{}}" in template:
+        template = template.replace("{}", "{...", 1)
+    return re.sub(r"\{(\w+),\}", r"{\1}", template.replace("{}", "..."))
+
+
 def _short(template: str) -> str:
-    """Return the beginning of a template."""
-    return template if len(template) <= LONGEST else f"{template[:LONGEST]}..."
+    """Return the beginning of a template, as people read it."""
+    text = _readable(template).removeprefix("...")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip(' .')}..."
+
+
+def _whole(templates: Iterable[str]) -> list[str]:
+    """Return the templates whose words are not all in another one, in the same order. Servers leave parts out of some
+    lines, so that a kind can have a hundred templates."""
+    words = {_words(template): template for template in reversed([*templates])}
+    found = [template for parts, template in words.items() if not any(_is_part(parts, other) for other in words)]
+    return found[::-1]
+
+
+def _words(template: str) -> tuple[str, ...]:
+    """Return the words of a template, without what matches any text and without commas between words."""
+    return tuple(template.replace("{}", " ").replace(", ", " ").split())
+
+
+def _is_part(words: Sequence[str], others: Sequence[str]) -> bool:
+    """True if words stand in a longer text, in the same order."""
+    rest = iter(others)
+    return len(words) < len(others) and all(word in rest for word in words)
 
 
 def _line_page(
@@ -52,13 +85,16 @@ def _line_page(
     """Return the page of a kind of line."""
     here = line_path(engine, kind)
     forms = list(dict.fromkeys(line.template for line in lines))
+    whole = _whole(forms)
     title = f"{_short(forms[0])} ({engine})"
     parts = [
         f"# {plain(title)}\n",
-        f"{plain(meaning.says[:1].upper() + meaning.says[1:])}.\n",
+        f"{plain(_begun(meaning.says))}.\n",
         "## Spellings\n",
-        fenced("\n".join(forms)),
+        "\n".join(f"- {code(_readable(form))}" for form in whole) + "\n",
     ]
+    if len(whole) < len(forms):
+        parts.append("A line in which some of these parts are missing has the same meaning.\n")
     if meaning.causes:
         causes = "\n".join(f"- {plain(cause)}" for cause in meaning.causes)
         parts += ["## Usual causes, most likely first\n", f"{causes}\n"]

@@ -91,4 +91,6 @@ def _value(here: str, value: Any) -> str:
         return link(code(rule), here, rule_path(rule))
     if callable(value):
         return "a function"
+    if isinstance(value, Mapping) and value:
+        return ", ".join(code(f"{name} = {one}") for name, one in value.items())
     return code(str(value)) if str(value) else "none"

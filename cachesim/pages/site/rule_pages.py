@@ -17,6 +17,8 @@ from cachesim.pages.site.source_page import (
     link,
     plain,
     table,
+    unquoted,
+    worded,
 )
 from cachesim.tools.rulebook.rules_report import rule_data, tables
 
@@ -45,14 +47,15 @@ def _rule_page(engine: str, data: Mapping[str, Any], scenarios: Mapping[str, str
     here = rule_path(data["rule"])
     parts = [
         f"# {data['rule']}\n",
-        f"{plain(data['decides'])}\n",
+        f"{worded(data['decides'])}\n",
         facts(_facts(engine, here, data, scenarios)),
         "## In the simulator\n",
         f"{code(data['file'])}\n",
         fenced(data["code"], "python"),
         f"In a terminal: {code('cachesim explain ' + data['rule'])}\n",
     ]
-    entry = SearchEntry(kind="rule", title=data["rule"], says=first_sentence(data["decides"]), names=(data["rule"],))
+    says = first_sentence(unquoted(data["decides"]))
+    entry = SearchEntry(kind="rule", title=data["rule"], says=says, names=(data["rule"],))
     return SourcePage(path=here, text="\n".join(parts), entry=entry)
 
 
@@ -95,7 +98,7 @@ def _index(used: Mapping[str, Sequence[str]]) -> str:
         '"recorded" or "compared" was seen on the real server; one that is only read can be wrong.\n',
     ]
     for engine, names in used.items():
-        rows = [(link(code(name), INDEX, rule_path(name)), plain(first_sentence(_decides(name)))) for name in names]
+        rows = [(link(code(name), INDEX, rule_path(name)), worded(first_sentence(_decides(name)))) for name in names]
         parts += [f"## {engine}\n", table(["rule", "decides"], rows)]
     return "\n".join(parts)
 

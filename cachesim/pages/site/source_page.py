@@ -8,6 +8,7 @@ from posixpath import dirname, relpath
 from typing import Iterable, Sequence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$~])")
+_QUOTED = re.compile(r"``(.+?)``")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -44,8 +45,21 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
+def worded(docstring: str) -> str:
+    """Return a docstring, whose code stands between two pairs of backticks, as Markdown."""
+    parts = _QUOTED.split(docstring)
+    return "".join(code(part) if number % 2 else plain(part) for number, part in enumerate(parts))
+
+
+def unquoted(docstring: str) -> str:
+    """Return a docstring as plain text, without the backticks around its code."""
+    return _QUOTED.sub(r"\1", docstring)
+
+
 def code(text: str) -> str:
-    """Return inline code."""
+    """Return inline code, and words for an empty text, which Markdown cannot mark as code."""
+    if not text:
+        return "(empty)"
     fence = "``" if "`" in text else "`"
     space = " " if "`" in text else ""
     return f"{fence}{space}{text}{space}{fence}"

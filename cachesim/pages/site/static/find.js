@@ -42,7 +42,13 @@
     const found = lines.filter((line) => line.letters >= 6 && line.expression.test(text));
     const seen = (line) => (signs[engineOf(line.entry)] || []).filter((sign) => text.includes(sign)).length;
     found.sort((a, b) => seen(b) - seen(a));
-    return found.map((line) => ({ ...line.entry, title: line.template + " (" + engineOf(line.entry) + ")" }));
+    return found.map((line) => ({ ...line.entry, title: readable(line.template) + " (" + engineOf(line.entry) + ")" }));
+  }
+
+  // A template as people read it, as in cachesim/pages/site/line_pages.py: three dots are any text.
+  function readable(template) {
+    const opened = template.includes("{}}") ? template.replace("{}", "{...") : template;
+    return opened.replaceAll("{}", "...").replace(/\{(\w+),\}/g, "{$1}");
   }
 
   function engineOf(entry) {
