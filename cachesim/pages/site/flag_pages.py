@@ -10,7 +10,17 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared import command_table as effects
 from cachesim.engines.shared.command_table import Argument
 from cachesim.pages.site.paths import flag_path
-from cachesim.pages.site.source_page import SearchEntry, SourcePage, code, facts, first_sentence, link, plain, table
+from cachesim.pages.site.source_page import (
+    SearchEntry,
+    SourcePage,
+    code,
+    facts,
+    first_sentence,
+    link,
+    plain,
+    prose,
+    table,
+)
 from cachesim.tools.rulebook.options_report import options_data
 
 INDEX = "flags/index"
@@ -39,7 +49,7 @@ def flag_pages(families: Mapping[str, str]) -> Iterator[SourcePage]:
         rows = []
         for flag in data["flags"]:
             yield _flag_page(engine, flag, families)
-            rows.append((link(code(_spelling(flag)), INDEX, flag_path(name, flag["name"])), plain(flag["help"])))
+            rows.append((link(code(_spelling(flag)), INDEX, flag_path(name, flag["name"])), prose(flag["help"])))
         parts += [f"## {name}\n", table(["flag", "effect"], rows)]
         others = [*_other_pages(engine)]
         named = ", ".join(link(plain(page.text.partition("\n")[0].lstrip("# ")), INDEX, page.path) for page in others)
@@ -61,7 +71,7 @@ def _flag_page(engine: Engine, flag: Mapping[str, Any], families: Mapping[str, s
     ruled = [family for family, flags in engine.rule_flags.items() if flag["name"] in flags and family in families]
     parts = [
         f"# {plain(title)}\n",
-        f"{plain(flag['help'])}\n",
+        f"{prose(flag['help'])}\n",
         facts(_facts(engine.name, here, flag)),
     ]
     if ruled:

@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, Mapping, Sequence
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 from cachesim.pages.site.paths import flag_path, line_path
-from cachesim.pages.site.source_page import SearchEntry, SourcePage, code, first_sentence, link, plain, table
+from cachesim.pages.site.source_page import SearchEntry, SourcePage, code, first_sentence, link, plain, prose, table
 
 INDEX = "lines/index"
 LONGEST = 90  # characters of a line in the list
@@ -27,7 +27,7 @@ def line_pages(families: Mapping[str, str]) -> Iterator[SourcePage]:
         rows = []
         for kind, lines in _kinds(grammar).items():
             page = _line_page(name, kind, lines, grammar.meanings[kind], families)
-            rows.append((link(code(_short(lines[0].template)), INDEX, page.path), plain(grammar.meanings[kind].says)))
+            rows.append((link(code(_short(lines[0].template)), INDEX, page.path), prose(grammar.meanings[kind].says)))
             yield page
         parts += [f"## {name}\n", table(["line", "meaning"], rows)]
     yield SourcePage(INDEX, "\n".join(parts), is_listed=True)
@@ -51,7 +51,7 @@ def _readable(template: str) -> str:
     """Return a template as people read it: three dots are any text. The labels of a metric keep their braces."""
     if "{}}" in template:
         template = template.replace("{}", "{...", 1)
-    return re.sub(r"\{(\w+),\}", r"{\1}", template.replace("{}", "..."))
+    return re.sub(r"\{(\w+),\}", r"{\1}", template.replace(".{}", ". {}").replace("{}", "..."))
 
 
 def _short(template: str) -> str:
@@ -89,14 +89,14 @@ def _line_page(
     title = f"{_short(forms[0])} ({engine})"
     parts = [
         f"# {plain(title)}\n",
-        f"{plain(_begun(meaning.says))}.\n",
+        f"{prose(_begun(meaning.says))}.\n",
         "## Spellings\n",
         "\n".join(f"- {code(_readable(form))}" for form in whole) + "\n",
     ]
     if len(whole) < len(forms):
         parts.append("A line in which some of these parts are missing has the same meaning.\n")
     if meaning.causes:
-        causes = "\n".join(f"- {plain(cause)}" for cause in meaning.causes)
+        causes = "\n".join(f"- {prose(cause)}" for cause in meaning.causes)
         parts += ["## Usual causes, most likely first\n", f"{causes}\n"]
     flags = [_flag(engine, here, flag) for flag in meaning.flags]
     if flags:

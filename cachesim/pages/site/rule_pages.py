@@ -16,9 +16,8 @@ from cachesim.pages.site.source_page import (
     first_sentence,
     link,
     plain,
+    prose,
     table,
-    unquoted,
-    worded,
 )
 from cachesim.tools.rulebook.rules_report import rule_data, tables
 
@@ -47,15 +46,14 @@ def _rule_page(engine: str, data: Mapping[str, Any], scenarios: Mapping[str, str
     here = rule_path(data["rule"])
     parts = [
         f"# {data['rule']}\n",
-        f"{worded(data['decides'])}\n",
+        f"{prose(data['decides'])}\n",
         facts(_facts(engine, here, data, scenarios)),
         "## In the simulator\n",
         f"{code(data['file'])}\n",
         fenced(data["code"], "python"),
         f"In a terminal: {code('cachesim explain ' + data['rule'])}\n",
     ]
-    says = first_sentence(unquoted(data["decides"]))
-    entry = SearchEntry(kind="rule", title=data["rule"], says=says, names=(data["rule"],))
+    entry = SearchEntry(kind="rule", title=data["rule"], says=first_sentence(data["decides"]), names=(data["rule"],))
     return SourcePage(path=here, text="\n".join(parts), entry=entry)
 
 
@@ -78,13 +76,13 @@ def _facts(engine: str, here: str, data: Mapping[str, Any], scenarios: Mapping[s
         yield "proposed", f"{named} in {link(code(proposed['profile']), here, release_path(proposed['profile']))}"
     for flag in data["flags"]:
         known = next(one.name for one in ENGINES[engine].manual.flags if flag["flag"] in (*one.spellings, one.name))
-        yield "flag", f"{link(code(flag['flag']), here, flag_path(engine, known))}: {plain(flag['help'])}"
+        yield "flag", f"{link(code(flag['flag']), here, flag_path(engine, known))}: {prose(flag['help'])}"
     if data["grades"]:
         yield "evidence", ", ".join(f"{plain(one['grade'])} ({plain(str(one['case']))})" for one in data["grades"])
     shown = [name for name in data["shown_in"] if name in scenarios]
     if shown:
         yield "shown in", ", ".join(link(plain(scenarios[name]), here, scenario_path(name)) for name in shown)
-    source = plain(data["source"])
+    source = prose(data["source"])
     yield "source", f"[{source}]({data['link']})" if data["link"] else source
     if data["profiles"]:
         yield "rule sets", ", ".join(link(code(name), here, release_path(name)) for name in data["profiles"])
@@ -98,7 +96,7 @@ def _index(used: Mapping[str, Sequence[str]]) -> str:
         '"recorded" or "compared" was seen on the real server; one that is only read can be wrong.\n',
     ]
     for engine, names in used.items():
-        rows = [(link(code(name), INDEX, rule_path(name)), worded(first_sentence(_decides(name)))) for name in names]
+        rows = [(link(code(name), INDEX, rule_path(name)), prose(first_sentence(_decides(name)))) for name in names]
         parts += [f"## {engine}\n", table(["rule", "decides"], rows)]
     return "\n".join(parts)
 

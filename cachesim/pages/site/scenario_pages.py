@@ -21,6 +21,7 @@ from cachesim.pages.site.source_page import (
     first_sentence,
     link,
     plain,
+    prose,
     table,
 )
 from cachesim.scenarios.corpus import corpus_files, corpus_root
@@ -104,7 +105,7 @@ def _scenario_page(scenario: Scenario, families: Mapping[str, str]) -> SourcePag
     walk = f'<a class="walk" href="{scenario.id}-walk.html">Walk through the events, step by step</a>'
     parts = [
         f"# {plain(scenario.title)}\n",
-        f"{plain(' '.join(scenario.why.split()))}\n",
+        f"{prose(' '.join(scenario.why.split()))}\n",
         f"{drawing}\n\n{walk}\n",
         "## About\n",
         facts(_facts(scenario, here, families)),
@@ -148,7 +149,7 @@ def _file_of(scenario: Scenario) -> str:
 def _requests(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Yield number, notation and purpose of each step."""
     for number, step in enumerate(scenario.steps):
-        yield str(number), code(step.text), plain(step.why)
+        yield str(number), code(step.text), prose(step.why)
 
 
 def _expected(scenario: Scenario, here: str) -> str:

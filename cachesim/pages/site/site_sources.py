@@ -86,7 +86,8 @@ def entries_script(pages: Iterable[SourcePage]) -> str:
     rows = []
     for page in pages:
         if page.entry is not None:
-            row = {"path": page.path, "kind": page.entry.kind, "title": page.entry.title, "says": page.entry.says}
+            says = page.entry.says.replace("`", "")
+            row = {"path": page.path, "kind": page.entry.kind, "title": page.entry.title, "says": says}
             rows.append({**row, "names": page.entry.names, "templates": page.entry.templates})
     signs = {name: engine.log().signs for name, engine in ENGINES.items()}
     values = {"CACHESIM_ENTRIES": rows, "CACHESIM_SIGNS": signs}

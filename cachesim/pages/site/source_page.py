@@ -8,7 +8,7 @@ from posixpath import dirname, relpath
 from typing import Iterable, Sequence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$~])")
-_QUOTED = re.compile(r"``(.+?)``")
+_QUOTED = re.compile(r"(`{1,2})(?!`)(.+?)\1(?!`)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -45,15 +45,15 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
-def worded(docstring: str) -> str:
-    """Return a docstring, whose code stands between two pairs of backticks, as Markdown."""
-    parts = _QUOTED.split(docstring)
-    return "".join(code(part) if number % 2 else plain(part) for number, part in enumerate(parts))
-
-
-def unquoted(docstring: str) -> str:
-    """Return a docstring as plain text, without the backticks around its code."""
-    return _QUOTED.sub(r"\1", docstring)
+def prose(text: str) -> str:
+    """Return a docstring, or a sentence of the glossary or of a scenario, as Markdown: code stands between one or two
+    pairs of backticks, and other characters have no meaning."""
+    done = 0
+    parts: list[str] = []
+    for quoted in _QUOTED.finditer(text):
+        parts += [plain(text[done:quoted.start()]), code(quoted[2])]
+        done = quoted.end()
+    return "".join([*parts, plain(text[done:])])
 
 
 def code(text: str) -> str:

@@ -48,7 +48,7 @@
   // A template as people read it, as in cachesim/pages/site/line_pages.py: three dots are any text.
   function readable(template) {
     const opened = template.includes("{}}") ? template.replace("{}", "{...") : template;
-    return opened.replaceAll("{}", "...").replace(/\{(\w+),\}/g, "{$1}");
+    return opened.replaceAll(".{}", ". {}").replaceAll("{}", "...").replace(/\{(\w+),\}/g, "{$1}");
   }
 
   function engineOf(entry) {
