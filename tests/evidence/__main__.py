@@ -19,7 +19,7 @@ from cachesim.base.progress_bar import progress
 from cachesim.base.untrusted_files import files_in, read_start
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.judging.evidence import Grade, table_of
-from tests.evidence import peer_runs, server_runs, sglang_trees, table, vllm_start
+from tests.evidence import peer_runs, server_runs, sglang_servers, sglang_trees, table, vllm_start
 from tests.evidence.search import Found, pairs, search
 from tests.evidence.survey import Survey, survey
 from tests.shared import ROOT, TRACES
@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     found += vllm_start.found()
     compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing") if peer_runs.ENGINE in own else []
     if sglang_trees.ENGINE in own:
-        found = _on_trees(found, args.jobs)
+        found = _supplemented(_supplemented(found, sglang_trees, args.jobs), sglang_servers, args.jobs)
     for engine in own:
         mine = [one for one in (*found, *compared) if one.engine == engine]
         met = {*peer_runs.met()} if engine == peer_runs.ENGINE else {*table.met(surveys, engine)}
@@ -104,10 +104,10 @@ def _on_servers(found, engine):
     return [*(one for one in found if one[:3] not in more), *more.values()]
 
 
-def _on_trees(found, jobs):
-    """Return the findings, supplemented by the released trees of SGLang for pairs that no recording refutes."""
-    refuted = {one[1:3] for one in found if one.engine == sglang_trees.ENGINE and one.file}
-    made = [one for one in _all(sglang_trees.search, sglang_trees.pairs(refuted), jobs, "comparing") if one.file]
+def _supplemented(found, released, jobs):
+    """Return the findings, supplemented by released classes of SGLang for pairs that no recording refutes."""
+    refuted = {one[1:3] for one in found if one.engine == released.ENGINE and one.file}
+    made = [one for one in _all(released.search, released.pairs(refuted), jobs, "comparing") if one.file]
     more = {one[:3] for one in made}
     return [*(one for one in found if one[:3] not in more), *made]
 

@@ -11,10 +11,10 @@ import pytest
 from cachesim.engines.registry import BUILTIN
 from cachesim.engines.rule_outcomes import Outcome, graded_rules
 from cachesim.judging.evidence import Grade, released_rules, table_of
-from tests.evidence import digests, peer_runs, server_runs, vllm_start
+from tests.evidence import digests, peer_runs, server_runs, sglang_servers, vllm_start
 from tests.evidence.survey import disagrees
 from tests.evidence.table import COMPARED, file_of, rules_of_engine
-from tests.shared import TRACES, absent
+from tests.shared import ROOT, TRACES, absent
 
 DRAWN = 12               # pairs of each engine to verify again
 TABLES = {engine: table_of(engine) for engine in BUILTIN}
@@ -77,6 +77,7 @@ def assert_scenario_refutes(pair, where):
     assert server_runs.refuting_request(pair, file_of(where, TRACES), name) == int(request)
 
 
+SERVERS = [pair for pair in SEEN["sglang"] if pair[2].startswith(sglang_servers.STORED.relative_to(ROOT).as_posix())]
 PEERS = sorted(recorded_pairs(peer_runs.ENGINE), key=lambda pair: " scenario " in pair[2])          # scenarios last
 
 
@@ -91,6 +92,13 @@ def test_the_real_code_still_refutes_another_answer(outcome, alternative, where)
     assert where.startswith("tests/data/mlx_lm/")
     found = peer_runs.search((outcome, alternative))
     assert found.file == file_of(where, TRACES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("outcome, alternative, where", random.Random(5).sample(SERVERS, min(3, len(SERVERS))))
+def test_a_released_server_of_sglang_still_refutes_another_answer(outcome, alternative, where):
+    found = sglang_servers.search((outcome, alternative))
+    assert where.endswith(f" {found.what} at step {found.step}")
 
 
 def test_a_rule_recorded_from_a_patched_server_is_graded_recorded():

@@ -24,9 +24,10 @@ from cachesim.engines.sglang import ENGINE, PROFILES
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from tests.peers import sglang_source as source
-from tests.peers.sglang_schedule import MODELS, compare, draw_server
+from tests.peers.sglang_schedule import compare
 from tests.peers.sglang_server import RealServer
 from tests.peers.sglang_tree import Trees
+from tests.peers.sglang_turns import MODELS, draw_server
 
 TOKENS = 8                      # of a prompt
 WINDOW = 4
@@ -103,7 +104,8 @@ def serve(real, letters, nodes):
     """Send requests to both servers until their trees have so many nodes. Return the CPU times of the released server
     and of ours."""
     parts, draw, tokens = PARTS[letters], random.Random(nodes), TOKENS * nodes
-    opts = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": tokens,
+    opts = {**draw_server(random.Random(0), (0,), PROFILES["sglang@0.5.23"]), "page_size": 1,
+            "max_total_tokens": tokens,
             "max_running_requests": 2, "swa_tokens": tokens if 1 in parts else 0, "max_mamba_cache_size": 2 * nodes,
             "chunked_prefill_size": 64, "mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True,
             "schedule_policy": "fcfs", "radix_eviction_policy": "lru", "enable_hierarchical_cache": False,

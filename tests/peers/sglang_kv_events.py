@@ -16,12 +16,13 @@ from collections import Counter
 
 from cachesim.engines.base import Request
 from cachesim.engines.server_parts import EventHashing
-from cachesim.engines.sglang import ENGINE
+from cachesim.engines.sglang import ENGINE, PROFILES
 from tests.peers import sglang_source as source
 from tests.peers.published_events import wire
-from tests.peers.sglang_schedule import CONTEXT, MODELS, MOST, both, draw_server
+from tests.peers.sglang_schedule import CONTEXT, both, shares_slots
 from tests.peers.sglang_server import RealServer
 from tests.peers.sglang_start import ReleasedRequests
+from tests.peers.sglang_turns import MODELS, MOST, draw_server
 
 INTERVAL = 40                   # decode steps between two publications
 
@@ -52,12 +53,13 @@ def campaign(real, seed, tried):
     """Send drawn requests to both servers and compare their messages."""
     draw = random.Random(seed)
     parts = draw.choice(list(MODELS))
-    opts, window = {**draw_server(draw, parts), "enable_hierarchical_cache": False}, draw.choice([3, 6, 10])
+    opts = {**draw_server(draw, parts, PROFILES[f"sglang@{source.RELEASE}"]), "enable_hierarchical_cache": False}
+    window = draw.choice([3, 6, 10])
     ours = ENGINE.start("sglang@0.5.23", MODELS[parts].format(window), opts, "none")
     states = opts["max_mamba_cache_size"] if 2 in parts else None
     opts["max_running_requests"] = real.requests.number(
         ours.context.server_args, opts["max_total_tokens"], states, CONTEXT, most=opts["max_running_requests"])
-    theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
+    theirs = RealServer(real, parts, ours.context.swa_retain_window, opts, 40)
     ours.published_events.start(EventHashing())
     theirs.cache.tree_core.kv_events.record_all_cleared()           # as `reset` does when the server starts
     messages, mine, decodes = [], [], 0
@@ -92,6 +94,9 @@ def campaign(real, seed, tried):
             if ours.dead:
                 tried["ends of the scheduler"] += 1
                 break
+            if shares_slots(theirs):
+                tried["requests whose slots were freed"] += 1
+                return
             if not theirs.is_busy:
                 publish()
                 mine += ours.published_events.take()

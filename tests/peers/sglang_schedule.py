@@ -7,6 +7,7 @@ with windows, with recurrent states (all strategies), with drafts, and with host
 operation is a request or a turn.
 """
 
+import json
 import logging
 import random
 import time
@@ -16,58 +17,23 @@ from dataclasses import replace
 import numpy as np
 
 import cachesim
-from cachesim.engines.base import Request
+from cachesim.engines.rule_outcomes import report_outcomes, variants_of
 from cachesim.engines.sglang import ENGINE, PROFILES
 from cachesim.engines.sglang.events import SchedulerStep
-from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
 from tests.peers import sglang_source as source
-from tests.peers.sglang_server import END, RealServer
+from tests.peers.sglang_server import RealServer
 from tests.peers.sglang_start import ReleasedRequests
+from tests.peers.sglang_turns import MOST, STORED, Case, Told, digest, draw_server, stored, turn_of
 
 CONTEXT = 1 << 20               # of the model, which does not cap the drawn requests
 RELEASES = ("0.5.23", "0.5.22", "0.5.21", "0.5.20")
-QUEUES = ("fcfs", "fcfs", "lpm", "dfs-weight", "lof", "shortest-prefill-first")
-MODELS = {(0,): "A", (0, 1): "W{} A", (0, 2): "GA", (0, 1, 2): "W{} A G"}
 
 
-def draw_server(draw, parts):
-    """Draw the options of a server with a small pool."""
-    page, tokens = draw.choice([1, 1, 2, 4]), draw.choice([96, 128, 240])
-    strategy = draw.choice(["no_buffer", "extra_buffer", "extra_buffer_lazy"]) if 2 in parts else "no_buffer"
-    overlap = draw.random() < 0.7 if 2 not in parts or strategy == "extra_buffer" else strategy != "no_buffer"
-    page = page if strategy != "no_buffer" or 2 not in parts else 1
-    drafts = draw.choice(["", "", "EAGLE", "NGRAM"])
-    rules = PROFILES[f"sglang@{source.RELEASE}"]
-    host = draw.random() < 0.6 and rules.hosts_parts
-    queues = [name for name in QUEUES if name in rules.queue_policies]
-    return {
-        "page_size": page, "max_total_tokens": tokens, "max_prefill_tokens": 64,
-        "swa_tokens": draw.choice([tokens, tokens // 2 // page * page]) if 1 in parts else 0,
-        "chunked_prefill_size": draw.choice([8, 16, 64]), "max_running_requests": draw.choice([2, 4, 8]),
-        "schedule_policy": draw.choice(queues),
-        "radix_eviction_policy": draw.choice(list(source.POLICIES)), "in_batch_threshold": 32,
-        "new_token_ratio": draw.choice([0.0, 0.2, 0.7]), "swa_eviction_interval": draw.choice([1, 4]),
-        "mamba_radix_cache_strategy": strategy,
-        "max_mamba_cache_size": draw.choice([26, 30, 40]), "mamba_track_interval": draw.choice([4, 8]),
-        "mamba_max_states_per_path": draw.choice([-1, -1, 1, 2]), "state_grid": page * draw.choice([1, 2]),
-        "speculative_algorithm": drafts, "speculative_num_steps": draw.choice([1, 3]),
-        "draft_window": draw.choice([0, 12]) if drafts else 0, "disable_overlap_schedule": not overlap,
-        "enable_hierarchical_cache": host, "hicache_ratio": draw.choice([0.3, 0.5, 1.0, 2.0]),
-        "hicache_write_policy": draw.choice(POLICIES), "strip_thinking_cache": draw.random() < 0.3,
-    }  # fmt: skip
-
-
-def draw_compressed(draw):
-    """Draw the options of a server of DeepSeek V4: pages of 256, and a small pool of windows."""
-    drawn, tokens = draw_server(draw, (0, 1)), 256 * draw.choice([20, 40, 80])
-    return drawn | {
-        "page_size": 256, "max_total_tokens": tokens, "swa_tokens": 256 * draw.choice([8, 12, 20]),
-        "max_prefill_tokens": 8192, "chunked_prefill_size": draw.choice([256, 512, 2048]), "state_grid": 256,
-        "speculative_algorithm": draw.choice(["", "EAGLE"]), "draft_window": 0, "enable_hierarchical_cache": False,
-        "swa_eviction_interval": draw.choice([1, 4, 128]),
-    }  # fmt: skip
+def rules():
+    """Return the rules of the release that is compared."""
+    return PROFILES[f"sglang@{source.RELEASE}"]
 
 
 def compare(theirs, ours):
@@ -168,12 +134,6 @@ def compare_node(names, theirs, ours, parts):
         assert slots == (None if copies is None else [copies] if part == 2 else copies.tolist())
 
 
-def turn_of(event):
-    """Return a turn as the released server records it: only its prefill step shows tracked states."""
-    turn = event.record()
-    return turn if turn["op"] == "prefill" else {**turn, "run": [run[:3] for run in turn["run"]]}
-
-
 ENDS = {
     "Can not alloc mamba cache": ("Not enough space for mamba", "Can not alloc mamba"),
     "AssertionError: new_prefix_len": ("new_prefix_len",),
@@ -181,7 +141,6 @@ ENDS = {
     "Out of memory. Try to lower your batch size.": ("ut of memory. Try to lower your batch size.",),
 }
 """Text with which our server ends: those of the released classes."""
-MOST = 400                   # turns until all requests are answered
 SHORTAGE = "sglang-shortest-prefill-first-out-of-slots"
 DECLINED = "sglang-declined-load-has-no-state"
 
@@ -202,7 +161,7 @@ def play(real, name):
     """Play a scenario of states and full attention on both servers; return them."""
     case = cachesim.load(name)
     ours = ENGINE.start(case.profiles[0], case.model, case.server, "provenance")
-    opts = {name: getattr(ours.context.server_args, name) for name in draw_server(random.Random(0), (0, 2))}
+    opts = {name: getattr(ours.context.server_args, name) for name in draw_server(random.Random(0), (0, 2), rules())}
     theirs = RealServer(real, (0, 2), 0, opts, len(case.steps))
     for number, step in enumerate(case.steps):
         for _ in range(step.after if step.together else MOST):
@@ -230,7 +189,8 @@ def scenarios(real):
 def overwritten(real):
     """Show on the released classes that a tracked state is overwritten before it enters the tree: by the second decode
     step that tracks one, and by a step with drafts while another one is in flight."""
-    server = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": 240, "draft_window": 0,
+    server = {**draw_server(random.Random(0), (0,), rules()), "page_size": 1, "max_total_tokens": 240,
+              "draft_window": 0,
               "chunked_prefill_size": 64, "mamba_radix_cache_strategy": "extra_buffer", "max_mamba_cache_size": 30,
               "disable_overlap_schedule": False, "enable_hierarchical_cache": False, "schedule_policy": "fcfs",
               "radix_eviction_policy": "lru", "mamba_max_states_per_path": -1,
@@ -247,7 +207,8 @@ def overwritten(real):
 
 def stopped(real):
     """Show that 0.5.22 alone leaves a later state where an answer ends inside a draft: after 28 tokens, under 27."""
-    server = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": 240, "draft_window": 0,
+    server = {**draw_server(random.Random(0), (0,), rules()), "page_size": 1, "max_total_tokens": 240,
+              "draft_window": 0,
               "mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True,
               "speculative_algorithm": "NGRAM", "speculative_num_steps": 3, "max_mamba_cache_size": 30,
               "chunked_prefill_size": 64, "state_grid": 1, "mamba_max_states_per_path": -1,
@@ -289,34 +250,29 @@ def judge_answers(judge, ended, tried, seconds, is_foreign):
     seconds["cold runs"] += time.process_time() - began
 
 
-def campaign(real, seed, tried, seconds, is_compressed=False):
-    """Send drawn requests to both servers."""
-    draw = random.Random(seed)
-    parts = (0, 1) if is_compressed else draw.choice(list(MODELS))
-    opts = draw_compressed(draw) if is_compressed else draw_server(draw, parts)
-    window = 128 if is_compressed else draw.choice([3, 6, 10])
-    longest = 2000 if is_compressed else 50
-    ours = ENGINE.start(f"sglang@{source.RELEASE}", MODELS[parts].format(window), opts, "provenance")
+def campaign(real, seed, tried, seconds, told, is_compressed=False):
+    """Send drawn requests to both servers. ``told``: collects the turns."""
+    case = Case(seed, rules(), is_compressed)
+    parts, opts = case.parts, case.opts
+    ours = case.start(f"sglang@{source.RELEASE}", "provenance")
     states = opts["max_mamba_cache_size"] if 2 in parts else None
     opts["max_running_requests"] = real.requests.number(
         ours.context.server_args, opts["max_total_tokens"], states, CONTEXT, most=opts["max_running_requests"])
     theirs = RealServer(real, parts, ours.context.swa_retain_window, opts, 40)
     is_foreign = is_tree_freed = False
-    texts = [tuple(draw.randrange(50) for _ in range(longest + 10)) for _ in range(3)]
     judge, sent = Judge(ours.model), []
-    for number in range(40):
-        prompt = (*draw.choice(texts)[: draw.randrange(1, longest)], draw.randrange(50))
-        answer, key = tuple(range(100, 101 + draw.randrange(20))), draw.choice(["", "", "", "k"])
-        priority, right = draw.randrange(2), draw.randrange(4)
-        limit = len(answer) + 8 * (draw.random() < 0.5)            # a shorter answer ends with its last token
-        request = Request(prompt, limit, forced=(*answer, *[END] * 8), draft_else=right, eog=answer[-1:],
-                          extra={"extra_key": key, "priority": priority})  # fmt: skip
+    for number, (request, answer) in enumerate(case.requests()):
         ours.submit(request)
         ours.take_tasks()
         sent.append((request, ours.slots[number].task))
-        theirs.submit(number, prompt, answer, key or None, priority, right, limit)
-        for _ in range(draw.choice([0, 1, 1, 3, 12 if number < 39 else MOST])):
+        extra = request.extra
+        theirs.submit(number, request.prompt, answer, extra["extra_key"] or None, extra["priority"],
+                      request.draft_else, request.n_predict)
+        told.counts.append(0)
+        for _ in range(case.most_turns(number)):
             turns = both(theirs, ours, seconds)
+            told.counts[-1] += 1
+            told.add(turns, ours)
             if ours.dead:
                 tried["ends of the scheduler"] += 1
                 return
@@ -342,22 +298,55 @@ def campaign(real, seed, tried, seconds, is_compressed=False):
         ours.inspection.check()
 
 
+def outcomes_of(number, counts):
+    """Return the outcomes of rules in a case on our server, and its digest."""
+    met = set()
+    reporting = report_outcomes(rules(), variants_of(PROFILES.values()), lambda outcome, others: met.add(outcome))
+    return met, digest(reporting, number, counts, rules())
+
+
+def write(real, release, ops):
+    """Store the digests of cases that have an outcome of a rule which earlier ones do not have, after so many turns."""
+    kept, known, tried, number = [], set(), Counter(), 0
+    while tried["turns"] < ops:
+        told = Told()
+        try:
+            campaign(real, number, tried, Counter(), told)
+        except AssertionError as error:
+            raise AssertionError(f"campaign {number}") from error
+        met, ours = outcomes_of(number, told.counts)
+        assert ours == told.digest, number
+        if met - known:
+            kept.append([number, told.counts, told.digest])
+            known |= met
+        number += 1
+    cases = {**stored(), release: kept}
+    lines = [f'"{name}": [\n' + ",\n".join(json.dumps(case, separators=(",", ":")) for case in some) + "\n]"
+             for name, some in sorted(cases.items())]  # fmt: skip
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    print(f"{release}: {len(kept)} of {number} cases stored, {len(known)} outcomes")
+
+
 def main():
     parser = source.parser(__doc__)
     parser.add_argument("--release", default="0.5.23", choices=RELEASES)
+    parser.add_argument("--write", action="store_true", help="store the digests of cases instead")
     parser.add_argument("--compressed", action="store_true", help="pages and windows of DeepSeek V4 only")
     args = parser.parse_args()
     logging.disable()
     source.RELEASE = args.release
     real, tried, seconds, seed = source.load(args.folder, schedule=True, host=True), Counter(), Counter(), args.seed
     real.requests = ReleasedRequests(args.folder)
+    if args.write:
+        write(real, args.release, args.ops)
+        return
     if args.release == "0.5.23":
         scenarios(real)
         overwritten(real)
     stopped(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:
-            campaign(real, seed, tried, seconds, args.compressed)
+            campaign(real, seed, tried, seconds, Told(), args.compressed)
         except AssertionError as error:
             raise AssertionError(f"campaign {seed}") from error
         seed += 1
