@@ -9,7 +9,7 @@ import pytest
 import cachesim
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.size_formulas import ModelSizes
-from cachesim.tools.advise.memory_meter import Sizes, peak_bytes, with_real_sizes
+from cachesim.tools.advise.memory_meter import Sizes, peak_bytes, real_sizes, with_real_sizes
 from cachesim.tools.advise.setup_changes import Setup
 
 PEAKS = [
@@ -37,6 +37,11 @@ def test_a_model_with_real_sizes_is_counted_by_the_server():
     """A prompt in the prompt cache has the declared size of its rows."""
     own, declared = (peak("A40/B9", "A@1000/1000", Sizes(1, 0, 0, of), cache_ram=100) for of in ("", "a model"))
     assert own == 49 and declared > 40 * 1_000
+
+
+def test_the_sizes_of_a_real_model_keep_their_kinds():
+    model = ModelSizes("WAG", full=600, window=70, state_bytes=280, source="x")
+    assert real_sizes(model) == Sizes(full=600, window=70, state=280, source="x")
 
 
 def real(layers, full=600, states=280):

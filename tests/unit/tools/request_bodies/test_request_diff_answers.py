@@ -54,8 +54,9 @@ def test_an_answer_that_comes_back_in_part_is_returned_up_to_its_first_other_cha
     assert (second.base, second.best) == (0, first.tokens + 3)
 
 
-def test_a_client_that_strips_white_space_at_the_end_of_an_answer_drops_nothing():
-    _, second = linked((asked(ASKED), {"content": f"{ANSWER}\n \n"}), asked(ASKED, ANSWER, AGAIN))
+@pytest.mark.parametrize("back", [ANSWER, f"{ANSWER} And more."])
+def test_a_client_that_strips_white_space_at_the_end_of_an_answer_drops_nothing(back):
+    _, second = linked((asked(ASKED), {"content": f"{ANSWER}\n \n"}), asked(ASKED, back, AGAIN))
     assert second.cause.name == prompt_causes.EXTENDS and second.place is None
 
 
