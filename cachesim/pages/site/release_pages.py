@@ -85,12 +85,22 @@ def _changes(here: str, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> I
 
 
 def _value(here: str, value: Any) -> str:
-    """Return a rule as a link, and any other value as code."""
+    """Return a rule as a link, and any other value as code. The members of a set stand in alphabetical order, so that
+    two builds are equal."""
     rule = str(getattr(value, "rule", ""))
     if rule:
         return link(code(rule), here, rule_path(rule))
     if callable(value):
         return "a function"
-    if isinstance(value, Mapping) and value:
-        return ", ".join(code(f"{name} = {one}") for name, one in value.items())
-    return code(str(value)) if str(value) else "none"
+    if isinstance(value, Mapping):
+        return ", ".join(code(f"{name} = {', '.join(_members(one))}") for name, one in value.items()) or "none"
+    return ", ".join(map(code, _members(value))) or "none"
+
+
+def _members(value: Any) -> list[str]:
+    """Return the members of a set or a list as text, or a value of another type alone; [] if it is empty."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    if type(value) in (tuple, list):           # a record, too, is a tuple: it prints the names of its fields
+        return [str(one) for one in value]
+    return [str(value)] if value is not None and value != "" else []

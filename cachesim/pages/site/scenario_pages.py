@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, Crash
+from cachesim.base.escaping import shell_command
 from cachesim.base.pool import KilledItem, finished_in_order
 from cachesim.engines.registry import profiles
 from cachesim.pages.site.paths import engine_path, release_path, report_path, scenario_path
@@ -29,6 +30,7 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import Expect, Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.tools.picture.picture_options import PictureFiles, picture_texts
+from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.run.pictured_runs import run_pictured
 
 INDEX = "scenarios/index"
@@ -60,7 +62,11 @@ def draw_scenario(file: str) -> Drawn:
         runs = [run_pictured(scenario, profile, events=True) for profile in scenario.profiles]
     except BadInput as error:
         return Drawn(scenario=scenario.id, reason=str(error))
-    texts = picture_texts(PictureFiles(html=HTML, svg=SVG), runs)
+    words = ["cachesim", "run", scenario.id]          # not its file, whose place a reader does not have
+    for profile in scenario.profiles:
+        words += ["-p", profile]
+    shown = PictureOptions(command=shell_command(words))
+    texts = picture_texts(PictureFiles(html=HTML, svg=SVG), runs, shown)
     return Drawn(scenario=scenario.id, svg=texts[SVG], html=texts[HTML])
 
 
