@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -32,6 +33,7 @@ def main(argv: list[str]) -> int:
             return _build(args.out, args.j)
     except KeyboardInterrupt as interrupt:
         complain("interrupted")
+        gc.freeze()                  # else the interpreter examines the objects of all pages before it ends
         return exits.interrupted(interrupt)
     except BadInput as bad:
         complain(str(bad))

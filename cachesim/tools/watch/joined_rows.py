@@ -138,8 +138,7 @@ class JoinedRows:
         self.left_out[NO_REPLY] += exchange.is_reply_left_out
         self.left_out[COMPRESSED] += exchange.is_reply_unread
         first = compared.kept[0]() if compared.kept else None
-        is_whole = exchange.end == WHOLE and exchange.reply_size == len(exchange.reply) and not exchange.is_reply_unread
-        if first is not None and is_whole:
+        if first is not None and exchange.end == WHOLE and exchange.reply_size == len(exchange.reply):
             self.bodies.read_answer(first, bytes(exchange.reply))
         numbers, moment = _numbers(stated), self._next_moment()
         slot = stated.get(("event", "id_slot"))

@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided, Decoded, Gained, Lost
 from cachesim.events.base import LOOKS
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.normalise import letters
@@ -293,15 +294,24 @@ def stored(number):
     return "/".join(f"{letters(one)}9>{letters(one).lower()}1" for one in range(number))
 
 
-@pytest.mark.parametrize(("profile", "flags", "least"), [
-    (HEAD, {"parallel": 1, "ctx_size": 4096}, 3), (HEAD, {"parallel": 4, "ctx_size": 4096}, 6),
-    (IK, {"ctx_size": 4096}, 5), (MLX, {"prompt_cache_size": 999}, 8),
+@pytest.mark.parametrize(("profile", "flags", "passes", "looks"), [
+    (HEAD, {"parallel": 1, "ctx_size": 4096}, 11, 59 + 2 * 60 + 60), (HEAD, {"parallel": 4, "ctx_size": 4096}, 11, 475),
+    (IK, {"ctx_size": 4096}, 11, 2 * 59 + 2 * 60 + 60), (MLX, {"prompt_cache_size": 999}, 13, 8 * (60 + 61)),
 ])  # fmt: skip
-def test_looks_at_stored_conversations_cost_micro_batches(profile, flags, least):
-    """Each request looks at all of them, so that twice as many conversations cost more than twice as much."""
-    few, many = (play(from_line(stored(number), model="A", profiles=(profile,), server=flags), profile, "none").passes
-                 for number in (60, 120))  # fmt: skip
-    assert (many - 2 * few) * LOOKS >= least * 60 * 60 - 120 * LOOKS
+def test_looks_at_stored_conversations_cost_micro_batches(profile, flags, passes, looks):
+    """The request after 60 conversations saves one beside 59, looks for its own prompt, and lists 60."""
+    few, many = (play(from_line(stored(number), model="A", profiles=(profile,), server=flags), profile, "none")
+                 for number in (60, 61))  # fmt: skip
+    assert (many.passes - few.passes) * LOOKS + many.looks - few.looks == passes * LOOKS + looks
+
+
+def test_a_judged_run_looks_twice_at_each_stored_object_after_a_request():
+    """After the requests 0 to 9, the prompt cache has 0 to 9 conversations; with states there are checkpoints, too."""
+    made = from_line(stored(10), model="A", profiles=(HEAD,), server={"parallel": 1, "ctx_size": 4096})
+    judged, alone = run_judged(made, HEAD, "provenance"), play(made, HEAD, "provenance")
+    sizes = sum(len(one.sizes) for one in judged.requests)
+    assert sizes == sum(range(10))
+    assert (judged.log.passes - alone.passes) * LOOKS + judged.log.looks - alone.looks == 2 * sizes
 
 
 def test_looks_at_blocks_found_in_the_cache_cost_micro_batches():

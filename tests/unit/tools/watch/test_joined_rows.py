@@ -92,6 +92,15 @@ def test_a_reply_that_cannot_be_decoded_is_said_and_counted(coding):
     assert joined.ranked_reasons() == [{"why": COMPRESSED, "requests": 1}]
 
 
+def test_a_reply_that_cannot_be_decoded_is_no_answer_that_the_client_changes():
+    joined = JoinedRows(RecentBodies(), False)
+    asked = [{"role": "user", "content": "What is it?"}]
+    talk = [*asked, {"role": "assistant", "content": "A river."}, {"role": "user", "content": "Where?"}]
+    rows = watched(joined, exchange(b"x", {"messages": asked}, coding="br"))
+    rows += watched(joined, exchange(b"x", {"messages": talk}, coding="br"))
+    assert [row["cause"] for row in rows] == ["new", "extends"]
+
+
 @pytest.mark.parametrize("is_log_first", [False, True])
 def test_reply_and_log_are_joined_in_either_order(is_log_first):
     joined, one = JoinedRows(RecentBodies(), True), exchange(timed(5, 7))
