@@ -52,6 +52,24 @@ def test_what_is_typed_is_simulated_and_its_numbers_are_those_of_json(page):
         assert page.locator("#problem").inner_text() == ""
 
 
+def test_a_former_picture_is_marked_while_another_case_is_simulated(page):
+    typed(page, line=LINE, profile="llama_cpp@b11549", model="GGGA", flags="", other="")
+    held = []
+    page.route("**/run", lambda route: held.append(route))
+    page.locator("#line").fill("S40.A60>r4/B71")
+    page.wait_for_selector("#result.old[aria-busy=true]")
+    assert page.locator("#notes").inner_text() == "simulating, at most a minute; the picture is that of the former case"
+    assert page.locator("#copies button:enabled").all_inner_texts() == ["copy link"]
+    assert page.locator("#problem").inner_text() == ""
+    [waiting] = held
+    waiting.continue_()
+    settled(page)
+    assert page.locator("#result.old, #result[aria-busy]").count() == 0
+    assert "simulating" not in page.locator("#notes").inner_text()
+    assert page.locator("#copies button:enabled").count() == 3
+    assert len(drawn(page)[0][1]) == 2
+
+
 def test_every_engine_is_compared_at_once(page):
     typed(page, line=LINE, profile="llama_cpp@b11549", model="GGGA", flags="", other="")
     page.locator("#other").select_option("every engine")

@@ -5,6 +5,7 @@
   const fields = ["line", "model", "flags", "profile", "other"];
   const EVERY = "every engine";
   const PAUSE = 150;
+  const SLOW = 400; // milliseconds after which a case is said to be simulated
   const AROUND = 30;
 
   // The case of the last result, as its command and its scenario file; the timer of the next case; a case in flight.
@@ -100,6 +101,15 @@
     $("as-command").disabled = $("as-scenario").disabled = Boolean(found.error);
   }
 
+  // Say that the case in the form is being simulated, and that the picture is that of the case before it.
+  function markFormer() {
+    const former = shown.html ? "; the picture is that of the former case" : "";
+    $("notes").textContent = "simulating, at most a minute" + former;
+    $("result").classList.add("old");
+    $("result").setAttribute("aria-busy", "true");
+    $("as-command").disabled = $("as-scenario").disabled = true;
+  }
+
   // Simulate the case in the form. While a case is in flight, only the newest case waits.
   async function simulate() {
     if (running) {
@@ -109,7 +119,10 @@
     running = true;
     const one = typed();
     history.replaceState(null, "", address(one) + location.hash);
+    const waiting = setTimeout(markFormer, SLOW);
     const found = await sent(one);
+    clearTimeout(waiting);
+    $("result").removeAttribute("aria-busy");
     complain(found);
     $("notes").textContent = found.error ? "" : found.notes.join(". ");
     if (!found.error) {
