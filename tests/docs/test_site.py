@@ -193,6 +193,17 @@ def test_pages_share_their_navigation_where_its_links_lead_to_the_same_pages():
     assert app.priorities["html-page-context"] < 500, "the theme asks for the navigation at 500"
 
 
+def test_a_docstring_is_read_as_plain_text_with_code():
+    app = SphinxStandIn([])
+    runpy.run_path(str(HERE / "conf.py"))["setup"](app)
+    lines = ["Names, ``engine@version``, of *args: a@b.", "", "    x = a * b", "", "Or ``*`` or c*d."]
+    app.hooks["autodoc-process-docstring"](app, "function", "f", None, None, lines)
+    assert lines == [
+        "Names, ``engine@version``, of \\*args: a\\@b.", "", "", "::", "", "    x = a * b", "", "",
+        "Or ``*`` or c\\*d.",
+    ]  # fmt: skip
+
+
 def test_a_folder_that_is_no_site_is_not_replaced(tmp_path):
     file = tmp_path / "letter.txt"
     file.write_text("mine")

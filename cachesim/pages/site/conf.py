@@ -1,5 +1,6 @@
 """Configuration of Sphinx for the site. `site_sources` copies it beside the Markdown files."""
 
+import re
 from posixpath import dirname
 from typing import Any
 
@@ -39,6 +40,12 @@ html_sidebars = {
 templates_path = ["templates"]
 
 
+def _without_emphasis(line: str) -> str:
+    """Return a line of a docstring whose stars and addresses have no meaning. Code in double backticks stays."""
+    parts = re.split(r"(``.*?``)", line)
+    return "".join(part if number % 2 else re.sub(r"([*@])", r"\\\1", part) for number, part in enumerate(parts))
+
+
 def _as_restructured_text(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Turn a docstring, which is plain text, into what Sphinx reads: stars are no emphasis, indented lines are code."""
     del app, what, name, obj, options
@@ -51,7 +58,7 @@ def _as_restructured_text(app: object, what: str, name: str, obj: object, option
         elif in_code and not is_code:
             turned.append("")
         in_code = is_code
-        turned.append(line if is_code else line.replace("*", "\\*").replace("@", "\\@"))
+        turned.append(line if is_code else _without_emphasis(line))
     lines[:] = turned
 
 
