@@ -167,8 +167,6 @@ def _window(slot: StoredObject) -> tuple[int, int] | None:
 
 
 JUDGED = 2                 # looks at each stored object after a request
-
-
 NOTHING = RequestLedger(0, 0, 0, ())
 """Recompute ledger of a step that is not a completion."""
 

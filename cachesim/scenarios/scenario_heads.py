@@ -49,13 +49,13 @@ def _head_of(file: Path) -> ScenarioHead:
         profiles=tuple(keys["profiles"]),
         symptom=keys.get("symptom", ""),
         file=str(file),
-        requests=len(_REQUEST.findall(text)),
+        requests=len(keys["request"]) if "request" in keys else len(_REQUEST.findall(text)),
     )
 
 
 def _top_keys(text: str) -> dict[str, Any]:
-    """Return the keys above the first table. A line in a text or a list may look like a table: what stands above such a
-    line is no TOML, and the whole file is read."""
+    """Return the keys above the first table. If a line in a text or a list looks like a table, the part above it is not
+    valid TOML; then return all keys of the file."""
     table = _TABLE.search(text)
     if table is not None:
         try:

@@ -34,8 +34,8 @@ class _Page(HTMLParser):
 
 
 def replace_folder(made: Path, target: Path, aside: Path) -> None:
-    """Give the folder ``made`` the name ``target``, after what had that name got the name ``aside``. A signal takes
-    effect before both or after both. Raise OSError and leave ``target`` unchanged."""
+    """Move the folder ``target`` to ``aside``, if it exists, and the folder ``made`` to ``target``. A signal takes
+    effect before both moves or after both. Raise OSError and leave ``target`` unchanged if ``made`` cannot be moved."""
     with blocked_signals():
         if has_former := os.path.lexists(target):
             os.replace(target, aside)

@@ -36,7 +36,7 @@ def test_it_is_that_of_the_scenario():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("why", ["w", "lines:\n[one]\n[two]\n"])
+@pytest.mark.parametrize("why", ["w", "lines:\n[one]\n[two]\n", "a table [[request]]", "as a line:\n[[request]]\n"])
 def test_a_line_that_looks_like_a_table_does_not_end_it(tmp_path, why):
     file = tmp_path / "x.toml"
     file.write_text(TEXT % why, "utf-8")
