@@ -52,8 +52,9 @@ class Limit:
 NEW_TOKENS = Limit("tokens", 1_000_000, "tokens", "evaluation and generation in a run", TIME)
 SAMPLED_TOKENS = Limit("sampled", 16_384, "tokens", "generation in a run, not forced", TIME)
 PASSES = Limit(
-    "passes", 100_000, "micro-batches", "of a run; request, restart or slot file 10, 128 looks at stored objects 1", TIME
-)
+    "passes", 100_000, "micro-batches",
+    "of a run; request, restart or slot file 10, 128 looks at stored objects 1", TIME
+)  # fmt: skip
 EXACT_WORK = Limit("exact", 400_000, "work units", "1 per token in a layer, or 300 rows read; cold runs apart", TIME)
 JUDGED_TOKENS = Limit("judged", 2**22, "tokens", "length of all restore points of a run, 16 more for each", TIME)
 SLOTS = Limit("slots", 256, "slots", "slots of a server whose source sets no maximum", MACHINE)
