@@ -1,8 +1,9 @@
 """Assignment of the events of a step to its requests.
 
 Requests sent at the same time share a log, whose tasks are numbered by first appearance. A request is recognised by the
-length of its prompt, its slot, and the tokens that the slot held at the end. Further completions are launched directly
-before the request's own task.
+length of its prompt, its slot, and the tokens that the slot held at the end. The copy of a prompt shows whose further
+completion a task is. Without a copy it belongs to the task that is launched next, as newer builds launch it, and if it
+ends before that, to the task that was launched last.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class _Task:
     """Logged facts about a task: its slot, the length of its prompt, the tokens at its end, the index of its end among
     the events, and whether that was an error."""
 
+    number: int
     slot: int | None = None
     n_prompt: int | None = None
     end: int | None = None
@@ -61,6 +63,12 @@ def events_by_request(
     return [_own(found.get(i)) for i in range(len(requests))]
 
 
+def further_completions(events: Events, number: int) -> list[int]:
+    """Return the tasks of the further completions of the request with this task, in the order of their launch."""
+    task = _tasks(events).get(number)
+    return [] if task is None else [child.number for child in task.children]
+
+
 def _own(task: _Task | None) -> RequestEvents:
     if task is None:
         return RequestEvents(())
@@ -72,26 +80,53 @@ def _own(task: _Task | None) -> RequestEvents:
 def _tasks(events: Events) -> dict[int, _Task]:
     """Return the tasks by number; further completions are stored with the task that they belong to."""
     known: dict[int, _Task] = {}
+    copied = _copied(events)
     waiting: list[_Task] = []
+    last: _Task | None = None           # the own task of a request that was launched last
     for place, event in enumerate(events):
         if "task" not in event or event["ev"].startswith("slot_"):     # names the considered slots
             continue
-        task = known.setdefault(event["task"], _Task())
+        task = known.setdefault(event["task"], _Task(event["task"]))
         task.events.append(event)
         kind = event["ev"]
         if kind == "launch":
             task.slot, task.child = event.get("slot"), bool(event.get("is_child"))
-            if task.child:
+            if event["task"] in copied:
+                owner = copied[event["task"]]
+                known.setdefault(owner, _Task(owner)).children.append(task)
+            elif task.child:
                 waiting.append(task)
             else:
-                task.children, waiting = waiting, []
+                _own_children(waiting, last, task)
+                waiting, last = [], task
         elif kind == "new_prompt":
             task.n_prompt = event["n_tokens"]
         elif kind == "release":
             task.end = event["n_tokens"]
             task.place = place
             task.failed = _is_failed(events, place)
+    _own_children(waiting, last, None)
     return {number: task for number, task in sorted(known.items()) if not task.child}
+
+
+def _copied(events: Events) -> dict[int, int]:
+    """Return the tasks that a prompt is copied to, each with the task that it is copied from."""
+    children: dict[Any, int] = {}       # slot -> further completion that was launched last
+    found: dict[int, int] = {}
+    for event in events:
+        if event["ev"] == "launch" and event.get("is_child"):
+            children[event.get("slot")] = event["task"]
+        elif event["ev"] == "copy_to_child" and event.get("child") in children:
+            found[children[event["child"]]] = event["task"]
+    return found
+
+
+def _own_children(waiting: Sequence[_Task], last: _Task | None, following: _Task | None) -> None:
+    """Add further completions without a copy to the task launched next, or if they ended before, to the last one."""
+    for child in waiting:
+        owner = last if following is None or (child.end is not None and last is not None) else following
+        if owner is not None:
+            owner.children.append(child)
 
 
 def _is_failed(events: Events, place: int) -> bool:

@@ -62,6 +62,35 @@ def test_further_completions_are_launched_right_before_the_request():
     assert (steps_of(own[1]), own[1].children) == ([6], ())
 
 
+def copy(task, slot, child):
+    return event("copy_to_child", task, slot, child=child)
+
+
+def test_a_copy_shows_whose_further_completion_a_task_is():
+    """Before b7747 a request is launched before its further completions, or after them if both had to wait."""
+    first = [event("launch", 0, 1), event("launch", 1, 0, is_child=1), event("new_prompt", 0, 1, n_tokens=9),
+             copy(0, 1, 0), event("release", 1, 0, n_tokens=12), event("release", 0, 1, n_tokens=12)]  # fmt: skip
+    second = [event("launch", 2, 0, is_child=1), event("launch", 3, 1), event("new_prompt", 3, 1, n_tokens=5),
+              copy(3, 1, 0), event("release", 3, 1, n_tokens=7), event("release", 2, 0, n_tokens=7)]  # fmt: skip
+    own = events_by_request([(body(5), {}), (body(9), {})], [*first, *second])
+    assert [[e["task"] for e in child] for one in own for child in one.children] == [[2, 2], [1, 1]]
+    assert [one.released for one in own] == [(1, 0), (0, 1)]
+
+
+def test_a_further_completion_without_a_copy_belongs_to_a_request_that_is_launched_before_its_end():
+    cut = [event("launch", 0, 1), event("launch", 1, 0, is_child=1), event("release", 0, 1, n_tokens=2),
+           event("release", 1, 0, n_tokens=2)]  # fmt: skip
+    [own, other] = events_by_request([(body(5), {}), (body(20), {})], [*cut, *life(2, 1, 20, 25)], [0, 2])
+    assert (own.released, len(own.children), other.children) == ((1, 0), 1, ())
+    [alone] = events_by_request([(body(5), {})], cut)
+    assert alone.released == (1, 0)
+    [following] = events_by_request([(body(5), {})], [event("launch", 1, 0, is_child=1), event("launch", 0, 1)])
+    assert len(following.children) == 1
+    [none] = events_by_request([(body(5), {})], [event("launch", 1, 0, is_child=1), event("release", 1, 0, n_tokens=2),
+                                                event("launch", 0, 1)])  # fmt: skip
+    assert len(none.children) == 1
+
+
 def test_a_recorded_task_number_decides_where_the_log_fits_both_requests():
     events = [*life(0, 1, 20, 25), *life(1, 1, 20, 25)]
     asked = [(body(20), {"id_slot": 1, "tokens_cached": 25}), (body(20, cancel_at_n=25), {})]

@@ -8,6 +8,7 @@ from cachesim.base.errors import CAUSE, cut
 from cachesim.base.http_client import HttpReply
 from cachesim.base.json_shapes import INT64
 from cachesim.engines.llama_cpp.log_events import Entry, read_event
+from cachesim.replay.event_owners import further_completions
 from cachesim.tools.live.llama_server.tasks import read_tasks
 
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
@@ -69,21 +70,10 @@ def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], 
         out["tokens_in_slot"] = made[: end - n_prompt]
         out["streamed_tokens_match"] = made[: len(seen)] == seen
     if int(request.get("n_cmpl", 1)) > 1:
+        events = [event for event in map(read_event, said) if event is not None and event["task"] is not None]
         out["completions"] = [{"index": index, "tokens": tasks[child].tokens}
-                              for index, child in enumerate(_children(said, task), 1)]  # fmt: skip
+                              for index, child in enumerate(further_completions(events, task), 1)]  # fmt: skip
     return out
-
-
-def _children(said: Sequence[Entry], parent: int) -> list[int]:
-    """Return the tasks of further completions, which are launched right before their parent; [] for builds that do not
-    print which tasks are children."""
-    found: list[int] = []
-    for event in map(read_event, said):
-        if event is not None and event["ev"] == "launch":
-            if event["task"] == parent:
-                return found
-            found = [*found, event["task"]] if event.get("is_child") else []
-    return []
 
 
 def undelivered(body: Mapping[str, Any], request: Mapping[str, Any],

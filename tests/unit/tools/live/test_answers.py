@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.http_client import HttpReply
 from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
-from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
+from tests.unit.tools.live.test_hang_ups import copy, launch, new_prompt, release, said, token
 
 
 def body(tokens=(7, 8), cached=6, truncated=False, **timings):
@@ -102,6 +102,15 @@ def test_completions_of_a_disconnected_client_are_those_launched_before_it(tmp_p
     unnamed = log_of(tmp_path, None, 7, before=[launch(4).partition(", is_child")[0]])       # of b7376
     assert hung_up([], {"prompt": [1, 2], "n_cmpl": 2}, unnamed, 3)["completions"] == []
     assert "completions" not in hung_up([], {"prompt": [1, 2], "n_cmpl": 1}, lines, 3)
+
+
+def test_completions_of_a_disconnected_client_are_those_that_its_prompt_is_copied_to(tmp_path):
+    """Builds before b7747 launch a request before its further completions; two requests may take numbers in turn."""
+    both = [launch(2), launch(4, child=1, slot=2), copy(2, 2), token(4, 0, 8, "x"),
+            launch(3), new_prompt(3, 2), launch(5, child=1, slot=2), copy(3, 2), token(5, 0, 9, "x")]  # fmt: skip
+    asked = {"prompt": [1, 2], "n_cmpl": 2}
+    found = [hung_up([], asked, said(tmp_path, *both), task)["completions"] for task in (2, 3)]
+    assert found == [[{"index": 1, "tokens": [8]}], [{"index": 1, "tokens": [9]}]]
 
 
 def test_counts_end_at_64_bits():

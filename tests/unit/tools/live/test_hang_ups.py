@@ -17,8 +17,13 @@ def token(task, n, number, text):
     return f"D slot process_toke: id  0 | task {task} | n_gen = {n}, n_remaining = 9, next token: {number:5d} '{text}'"
 
 
-def launch(task, child=0):
-    return f"I slot launch_slot_: id  {task} | task {task} | processing task, is_child = {child}"
+def launch(task, child=0, slot=None):
+    at = task if slot is None else slot
+    return f"I slot launch_slot_: id  {at} | task {task} | processing task, is_child = {child}"
+
+
+def copy(task, child):
+    return f"I slot update_slots: id  {task} | task {task} |  - copying state to child {child}"
 
 
 def new_prompt(task, n):
