@@ -28,6 +28,7 @@ from cachesim.tools.live.llama_server.verify.case import Verification, as_data, 
 from cachesim.tools.live.llama_server.verify.compared_requests import ENDED, ComparedRequest
 from cachesim.tools.live.player import Player
 
+BATCHES = ("batch_size", "ubatch_size")
 REPEATED = 8                # repetitions with other tokens
 UNMARKED = "user messages are not marked on either side: builds before b10068 take marks with text only"
 TIE = "differs from a cold run on one side only, and not with other tokens: two tokens are about equally likely"
@@ -74,11 +75,13 @@ def _ends_unforeseen(compared: RealComparison) -> bool:
 
 
 def _ends_at_any_prompt(scenario: Scenario, server: RealServer, gguf: Path | None) -> bool:
-    """True if a server with the scenario's model and one slot ends at a short prompt, too: the build cannot evaluate
-    the model."""
-    options = {"parallel": 1, "kv_unified": True, "ctx_size": 256}
+    """True if a server with the scenario's model and batches and one slot ends at its start or at a short prompt, too:
+    the build cannot evaluate the model."""
+    batches = {name: scenario.server[name] for name in BATCHES if name in scenario.server}
+    options = {"parallel": 1, "kv_unified": True, "ctx_size": 256, **batches}
     short = from_line("A9", model=scenario.model, profiles=(server.profile,), server=options)
-    return _ends_unforeseen(_compared(short, server, gguf, 0))
+    found = _compared(short, server, gguf, 0)
+    return found.found is None or _ends_unforeseen(found)
 
 
 def _compared(scenario: Scenario, server: RealServer, gguf: Path | None, seed: int) -> RealComparison:

@@ -53,7 +53,7 @@ def search_real(tally: RealTally, plan: RealSearchPlan, number: int, stop: Calla
     options = option_set(plan.seed, number // PER_SERVER, plan.narrowed).on_build(tally.server.build)
     case = options.case(number % PER_SERVER)
     compared = _compare(case, tally.server)
-    if compared is None or compared.found is None:
+    if compared is None or compared.found is None or not compared.found.rows:
         tally.left_out[_kind(compared.left_out if compared else "it is not a valid scenario")] += 1
         return
     tally.conversations += 1

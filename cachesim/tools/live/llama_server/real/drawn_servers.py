@@ -10,6 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
+from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.tools.live.llama_server.gguf_models import ANY_PERIOD
 from cachesim.tools.live.llama_server.real.real_server import ENGINE
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation_for, draw_server
@@ -40,7 +41,7 @@ class OptionSet(NamedTuple):
     def case(self, conversation: int) -> DrawnConversation:
         """Return a conversation with this server."""
         drawn = draw_conversation_for(self.world, (self.seed * SPREAD + self.number) * SPREAD + conversation)
-        return replace(drawn, model=self.model, server=self.server)
+        return replace(drawn, model=self.model, server=self.server, asked=tuple(map(_undrafted, drawn.asked)))
 
     def on_build(self, build: str) -> OptionSet:
         """Return the option set without the options that the server of a build does not have, and with a model that it
@@ -51,6 +52,11 @@ class OptionSet(NamedTuple):
         is_old = number is not None and int(number[1]) < ANY_PERIOD
         model = BEFORE_PERIODS.get(self.model, self.model) if is_old else self.model
         return self._replace(server=server, model=model)
+
+
+def _undrafted(step: LineRequest | Action) -> LineRequest | Action:
+    """Return a step without forced drafts: a real server drafts by itself."""
+    return step._replace(drafts=(), draft_else=0) if isinstance(step, LineRequest) else step
 
 
 def absent_options(build: str) -> frozenset[str]:

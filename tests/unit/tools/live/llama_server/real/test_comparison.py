@@ -95,6 +95,21 @@ def test_a_server_that_ends_at_any_prompt_with_a_model_is_left_out(own, servers)
     assert servers.words[-1][-2:] == ["-lv", "1"] and servers.hot == 2
 
 
+def test_a_build_that_cannot_evaluate_a_model_in_such_micro_batches_is_left_out(own, servers):
+    servers.ends = lambda prompt: servers.words[-1][servers.words[-1].index("-ub") + 1] == "2"
+    found = compare_case(case("A9", batch_size=64, ubatch_size=2), own)
+    assert "any prompt" in found.left_out and servers.hot == 2
+
+
+def test_a_build_that_cannot_evaluate_a_model_may_end_when_the_second_server_starts(own, servers):
+    def ends(prompt):
+        own.binary.write_text("#!/bin/sh\necho 'error: no such operation' >&2\nexit 2\n")
+        return True
+
+    servers.ends = ends
+    assert "any prompt" in compare_case(case("A9"), own).left_out
+
+
 def test_a_server_that_ends_at_a_conversation_only_differs(own, servers):
     servers.ends = lambda prompt: len(prompt) > 15
     found = compare_case(case(), own)

@@ -76,6 +76,14 @@ def test_requests_are_counted_by_their_result(server, servers):
     assert data["differences"] == [] and (data["build"], data["log_read"]) == ("b9538", True)
 
 
+def test_a_conversation_that_the_rule_set_cannot_run_is_left_out(servers, tmp_path):
+    """b7710 cannot load layers C W8 in the simulator, so that nothing is compared."""
+    tally = RealTally(own_server(launcher(tmp_path, "b7710", "llama_cpp@b7710")))
+    search_real(tally, RealSearchPlan(0, ("C W8", "ctx_size=512", "parallel=1", "spec_type=none")), 0, lambda: False)
+    [left] = tally.data()["left_out"]
+    assert (tally.conversations, left["conversations"]) == (0, 1) and "cannot be loaded" in left["why"]
+
+
 def test_requests_without_a_cold_answer_are_undecided(server, servers):
     def breaks(number, is_cold, body, out):
         if is_cold:

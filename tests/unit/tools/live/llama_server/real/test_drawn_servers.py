@@ -67,6 +67,12 @@ def test_a_conversation_has_the_model_and_the_options_of_its_server():
     assert repr(case) == repr(option_set(2, 7, ("GGGA",)).case(5)) != repr(found.case(6))
 
 
+def test_no_drafts_are_forced_on_a_real_server():
+    found = [one.case(at) for one in drawn()[:60] if "spec_type" in one.server for at in range(3)]
+    lines = [case.typed("llama_cpp@b11549")["line"] for case in found]
+    assert len(lines) > 9 and not any("drafts" in line or "draft_else" in line for line in lines)
+
+
 def test_options_of_the_user_hold_for_every_server():
     assert {option_set(0, number, ("ctx_size=512",)).server["ctx_size"] for number in range(4)} == {512}
 
