@@ -36,6 +36,14 @@ def read_heads(files: Iterable[Path]) -> list[ScenarioHead]:
     return [_head_of(file) for file in files]
 
 
+def grouped(scenarios: Iterable[ScenarioHead]) -> dict[str, list[ScenarioHead]]:
+    """Return scenarios by symptom, in the order of first occurrence; scenarios without a symptom under ""."""
+    groups: dict[str, list[ScenarioHead]] = {}
+    for scenario in scenarios:
+        groups.setdefault(scenario.symptom, []).append(scenario)
+    return groups
+
+
 def _head_of(file: Path) -> ScenarioHead:
     text = file.read_text("utf-8")
     keys = _top_keys(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cache, lru_cache
-from typing import AbstractSet, Sequence, TypeVar
+from typing import AbstractSet, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
@@ -18,10 +18,8 @@ from cachesim.engines.shared.known_models import find as known
 from cachesim.model.spec import parse
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.failure_words import failure_named
-from cachesim.scenarios.schema import Described
+from cachesim.scenarios.scenario_heads import ScenarioHead
 from cachesim.scenarios.symptoms import ENOUGH, SYMPTOMS, describes, stems, symptoms_of_stems
-
-T = TypeVar("T", bound=Described)
 
 COMMON = "COMMON.txt"        # lines "SYMPTOM: id id", the most frequently reported scenario first
 TITLE, TEXT = 2.0, 0.5       # weight of a word in the title of a scenario, and in its explanation only
@@ -43,7 +41,7 @@ _STANDS_FOR = {stem: stems(group)[0] for group in _SAME for stem in stems(group)
 _KINDS = ("window", "hybrid", "recurrent")
 
 
-def matching(text: str, scenarios: Sequence[T]) -> list[T]:
+def matching(text: str, scenarios: Sequence[ScenarioHead]) -> list[ScenarioHead]:
     """Return the scenarios that match a description, best first.
 
     If the description contains no known symptom: the scenarios whose titles have a model or topic in it, else those
@@ -64,7 +62,7 @@ def matching(text: str, scenarios: Sequence[T]) -> list[T]:
     chosen = [each for each in scenarios if (each.symptom in names if names else points[each.id] > 0)]
     order, common = names or [FIRST, *SYMPTOMS], _common()
 
-    def rank(scenario: Described) -> tuple[float, ...]:
+    def rank(scenario: ScenarioHead) -> tuple[float, ...]:
         repair = "repairs/" in scenario.file.replace("\\", "/")   # shows the effect of a repair, not a user's report
         often = common.index(scenario.id) if scenario.id in common else len(common)
         symptom = order.index(scenario.symptom) if scenario.symptom in order else len(order)
@@ -74,7 +72,7 @@ def matching(text: str, scenarios: Sequence[T]) -> list[T]:
     return sorted(chosen, key=rank)
 
 
-def _with_most(words: AbstractSet[str], scenarios: Sequence[T]) -> list[T]:
+def _with_most(words: AbstractSet[str], scenarios: Sequence[ScenarioHead]) -> list[ScenarioHead]:
     """Return the scenarios that contain most of the words, if that is at least the share ``ENOUGH`` of them: those with
     at least half of the best score, best first."""
     counts = {each.id: len(words & set(stems(f"{each.title} {each.why}"))) for each in scenarios}
@@ -86,7 +84,7 @@ def _with_most(words: AbstractSet[str], scenarios: Sequence[T]) -> list[T]:
     return sorted(found, key=lambda each: -points[each.id])
 
 
-def _points(words: AbstractSet[str], scenarios: Sequence[Described]) -> list[float]:
+def _points(words: AbstractSet[str], scenarios: Sequence[ScenarioHead]) -> list[float]:
     """Return a score of each scenario for words, weighted by inverse document frequency over the titles."""
     titles = [_title(scenario) for scenario in scenarios]
     texts = [frozenset(_representative(stem) for stem in stems(scenario.why)) for scenario in scenarios]
@@ -101,7 +99,7 @@ def _title_of(text: str, engine: str, model: str) -> frozenset[str]:
     return frozenset(topics | {engine, *engine.split("_")} | kinds_of_model(model))
 
 
-def _title(scenario: Described) -> frozenset[str]:
+def _title(scenario: ScenarioHead) -> frozenset[str]:
     """Return the topics of a scenario as stems: its id and title, its engine, the kinds of its model."""
     return _title_of(f"{scenario.id} {scenario.title}", scenario.engine, scenario.model)
 
@@ -132,7 +130,7 @@ def _of_name(name: str, words: int) -> set[str]:
     return alike[0] if alike and all(kinds == alike[0] for kinds in alike) else set()
 
 
-def topics_of_title(scenario: Described) -> frozenset[str]:
+def topics_of_title(scenario: ScenarioHead) -> frozenset[str]:
     """Return the topics of a scenario's id and title: the first word of each group of synonyms in it."""
     return _ABOUT & {_representative(stem) for stem in stems(f"{scenario.id} {scenario.title}")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Iterable, Mapping, NamedTuple, Protocol
+from typing import Iterable, Mapping, NamedTuple
 
 from cachesim.engines.base import Request
 from cachesim.engines.capabilities import Option
@@ -121,25 +121,6 @@ def at_once(together: Iterable[bool]) -> list[range]:
     joins = list(together)
     starts = [number for number, joined in enumerate(joins) if not joined or number == 0]
     return [range(start, stop) for start, stop in pairwise([*starts, len(joins)])]
-
-
-class Described(Protocol):
-    """What a search of scenarios reads: a ``Scenario``, or its ``ScenarioHead``."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-    @property
-    def engine(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def symptom(self) -> str: ...
-    @property
-    def file(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)

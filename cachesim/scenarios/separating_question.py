@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Callable, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
+from cachesim.scenarios.scenario_heads import ScenarioHead
 from cachesim.scenarios.scenario_search import kinds_of_model, topics_of_title
-from cachesim.scenarios.schema import Described
 from cachesim.scenarios.symptoms import SYMPTOMS, stems
 
 LIKELIEST = 5                # scenarios that are separated
@@ -32,14 +32,14 @@ class Question(NamedTuple):
     answers: tuple[PossibleAnswer, ...]
 
 
-def separating_question(scenarios: Sequence[Described]) -> Question | None:
+def separating_question(scenarios: Sequence[ScenarioHead]) -> Question | None:
     """Return the question whose answers divide the scenarios most evenly; None if no question divides them."""
     asked = [Question(text, _answers(scenarios, value)) for text, value in _QUESTIONS.items()]
     best = max(asked, key=_information)
     return best if len(best.answers) > 1 else None
 
 
-def _answers(scenarios: Sequence[Described], value: Callable[[Described], str]) -> tuple[PossibleAnswer, ...]:
+def _answers(scenarios: Sequence[ScenarioHead], value: Callable[[ScenarioHead], str]) -> tuple[PossibleAnswer, ...]:
     """Return the values of the scenarios with their ids, ``OTHER`` last."""
     groups: dict[str, list[str]] = {}
     for scenario in scenarios:
@@ -55,7 +55,7 @@ def _information(question: Question) -> float:
     return round(-sum(size / total * math.log(size / total) for size in sizes.values()), 6)
 
 
-def _model(scenario: Described) -> str:
+def _model(scenario: ScenarioHead) -> str:
     """Return the kind of a scenario's model."""
     kinds = kinds_of_model(scenario.model)
     names = [name for kind, name in (("hybrid", "hybrid"), ("window", "with a sliding window")) if kind in kinds]
@@ -64,13 +64,13 @@ def _model(scenario: Described) -> str:
     return "recurrent" if "recurrent" in kinds else "full attention"
 
 
-def _topic(scenario: Described) -> str:
+def _topic(scenario: ScenarioHead) -> str:
     """Return the topic of a scenario's title, ``OTHER`` if it has none."""
     topics = topics_of_title(scenario)
     return next((text for topic, text in TOPICS.items() if stems(topic)[0] in topics), OTHER)
 
 
-_QUESTIONS: dict[str, Callable[[Described], str]] = {
+_QUESTIONS: dict[str, Callable[[ScenarioHead], str]] = {
     "What happens?": lambda scenario: SYMPTOMS[scenario.symptom].text if scenario.symptom else OTHER,
     "Which server is it?": lambda scenario: ENGINES[scenario.engine].recorded.name,
     "What is involved?": _topic,

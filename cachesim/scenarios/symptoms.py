@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import cache
-from typing import Collection, Iterable, Mapping, NamedTuple, Sequence, TypeVar
+from typing import Collection, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.failure_words import failure_named
-from cachesim.scenarios.schema import Described
-
-T = TypeVar("T", bound=Described)
 
 
 class Symptom(NamedTuple):
@@ -103,14 +100,6 @@ def _stem(word: str) -> str:
 def _known() -> dict[str, set[str]]:
     """Return the stems of the words of every symptom."""
     return {name: set(stems(f"{name} {symptom.text} {symptom.words}")) for name, symptom in SYMPTOMS.items()}
-
-
-def grouped(scenarios: Iterable[T]) -> dict[str, list[T]]:
-    """Return scenarios by symptom, in the order of first occurrence; scenarios without a symptom under ""."""
-    groups: dict[str, list[T]] = {}
-    for scenario in scenarios:
-        groups.setdefault(scenario.symptom, []).append(scenario)
-    return groups
 
 
 def meant(text: str) -> list[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Sequence
 
 from cachesim.scenarios.real_builds import real_builds, seen_text
-from cachesim.scenarios.schema import Scenario
-from cachesim.scenarios.symptoms import SYMPTOMS, grouped
-from tests.scenarios.whole import corpus
+from cachesim.scenarios.scenario_heads import ScenarioHead, grouped
+from cachesim.scenarios.symptoms import SYMPTOMS
+from tests.scenarios.whole import heads
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 BEGIN, END = "<!-- scenarios: written by `make docs` -->\n", "<!-- /scenarios -->\n"
@@ -22,7 +22,7 @@ def readmes() -> list[Path]:
     return [readme for readme in found if BEGIN in readme.read_text("utf-8")]
 
 
-def with_table(readme: Path, scenarios: Sequence[Scenario]) -> str:
+def with_table(readme: Path, scenarios: Sequence[ScenarioHead]) -> str:
     """The text of a README with its table as it has to be."""
     text = readme.read_text("utf-8")
     head, _, rest = text.partition(BEGIN)
@@ -31,17 +31,17 @@ def with_table(readme: Path, scenarios: Sequence[Scenario]) -> str:
     return f"{head}{BEGIN}{table}{END}{tail}"
 
 
-def _sorted(scenarios: list[Scenario]) -> list[Scenario]:
+def _sorted(scenarios: list[ScenarioHead]) -> list[ScenarioHead]:
     return sorted(scenarios, key=lambda one: (list(SYMPTOMS).index(one.symptom), one.id))
 
 
-def _symptoms(scenarios: list[Scenario]) -> str:
+def _symptoms(scenarios: list[ScenarioHead]) -> str:
     groups = grouped(_sorted(scenarios))
     rows = [f"| `{name}` | {one.text} | {len(groups.get(name, ()))} |\n" for name, one in SYMPTOMS.items()]
     return "| symptom | what a user sees | scenarios |\n|---|---|---|\n" + "".join(rows)
 
 
-def _files(folder: Path, scenarios: list[Scenario]) -> str:
+def _files(folder: Path, scenarios: list[ScenarioHead]) -> str:
     mine = [one for one in scenarios if Path(one.file).is_relative_to(folder)]
     parts = []
     for name, group in grouped(_sorted(mine)).items():
@@ -52,14 +52,14 @@ def _files(folder: Path, scenarios: list[Scenario]) -> str:
     return "".join(parts) + "\n"
 
 
-def _shown(scenario: Scenario) -> str:
+def _shown(scenario: ScenarioHead) -> str:
     """Return what a scenario shows: its title, a link to its picture, and the real builds on which it was seen."""
     found = real_builds(scenario.id)
     seen = f"; {seen_text(found)}" if found.shown else ""
     return f"{scenario.title}{_picture(scenario)}{seen}"
 
 
-def _picture(scenario: Scenario) -> str:
+def _picture(scenario: ScenarioHead) -> str:
     """Return a link to the scenario's picture, "" if the repository does not contain it."""
     file = CORPUS / "pictures" / f"{scenario.id}.svg"
     return f" ([picture](../pictures/{file.name}))" if file.exists() else ""
@@ -79,7 +79,7 @@ def short(source: str) -> str:
 
 
 def main() -> None:
-    scenarios = corpus()
+    scenarios = heads()
     for readme in readmes():
         readme.write_text(with_table(readme, scenarios), "utf-8")
 

@@ -1,4 +1,5 @@
-"""All scenarios of the repository, read once in a process: several test modules ask while they are collected."""
+"""All scenarios of the repository, and their heads, each read once in a process: several test modules ask while they
+are collected."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
+from cachesim.scenarios.scenario_heads import ScenarioHead, read_heads
 from cachesim.scenarios.schema import Scenario
 
 
@@ -19,3 +21,9 @@ def corpus() -> tuple[Scenario, ...]:
         if isinstance(one, BadInput):
             raise one
     return tuple(found)
+
+
+@cache
+def heads() -> tuple[ScenarioHead, ...]:
+    """The heads of these scenarios, in the same order."""
+    return tuple(read_heads(find([corpus_root()])))

@@ -15,9 +15,9 @@ from cachesim.base import exits
 from cachesim.base.console import say, say_json, show_paged
 from cachesim.base.errors import NothingFound, counted, cut, nearest, quoted
 from cachesim.base.layout import WholeTable
-from cachesim.scenarios.scenario_heads import ScenarioHead
+from cachesim.scenarios.scenario_heads import ScenarioHead, grouped
 from cachesim.scenarios.separating_question import LIKELIEST, separating_question
-from cachesim.scenarios.symptoms import SYMPTOMS, grouped
+from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.tools.run.arguments import add_json
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.scenarios.scenario_heads import ScenarioHead, read_heads
-from tests.scenarios.whole import corpus
+from cachesim.scenarios.scenario_heads import ScenarioHead, grouped, read_heads
+from cachesim.scenarios.symptoms import SYMPTOMS
+from tests.scenarios.whole import corpus, heads
 
 TEXT = """id = "x"
 title = "T"
@@ -42,3 +43,7 @@ def test_a_line_that_looks_like_a_table_does_not_end_it(tmp_path, why):
     file.write_text(TEXT % why, "utf-8")
     head, = read_heads([file])
     assert (head.why, head.profiles, head.symptom, head.requests) == (why, ("llama_cpp@b1",), "", 1)
+
+
+def test_groups_come_in_the_order_of_what_is_grouped():
+    assert list(grouped(sorted(heads(), key=lambda one: list(SYMPTOMS).index(one.symptom)))) == list(SYMPTOMS)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.scenario_heads import ScenarioHead
 from cachesim.scenarios.scenario_search import COMMON, kinds_of_model, matching
 from cachesim.scenarios.symptoms import SYMPTOMS
-from tests.scenarios.whole import corpus
+from tests.scenarios.whole import heads
 
-CORPUS = corpus()
+CORPUS = heads()
 LINES = [line.split(": ") for line in (corpus_root() / COMMON).read_text("utf-8").splitlines()]
 SYMPTOM = {one.id: one.symptom for one in CORPUS}
 
@@ -136,8 +135,8 @@ def test_a_model_has_the_kinds_of_its_name_and_of_its_layers(model, kinds):
 
 
 def made(name, symptom="", title="x", why="y", model="A", file="scenarios/x.toml"):
-    return replace(CORPUS[0], id=name, symptom=symptom, title=title, why=why, model=model, engine="llama_cpp",
-                   file=file)  # fmt: skip
+    return ScenarioHead(id=name, title=title, why=why, source=(), engine="llama_cpp", model=model, profiles=(),
+                        symptom=symptom, file=file, requests=1)  # fmt: skip
 
 
 COMMONEST = dict(LINES)["re-processed"].split()[0]

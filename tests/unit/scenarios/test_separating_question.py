@@ -6,9 +6,9 @@ from cachesim.scenarios.separating_question import (
     OTHER,
     separating_question,
 )
-from tests.scenarios.whole import corpus
+from tests.scenarios.whole import heads
 
-BY_ID = {one.id: one for one in corpus()}
+BY_ID = {one.id: one for one in heads()}
 
 
 def asked(*ids):

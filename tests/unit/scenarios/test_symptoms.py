@@ -10,10 +10,8 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
-from cachesim.scenarios.symptoms import SYMPTOMS, grouped, meant, stems
-from tests.scenarios.whole import corpus
+from cachesim.scenarios.symptoms import SYMPTOMS, meant, stems
 
-CORPUS = corpus()
 PHRASINGS = Path(__file__).with_name("phrasings.toml")
 
 
@@ -71,10 +69,6 @@ def test_words_lose_their_endings_and_re_belongs_to_them():
 
 def test_a_word_that_one_symptom_has_is_not_taken_for_a_word_like_it():
     assert meant("reprocess") == ["re-processed"] and meant("the process is killed") == ["crash"]
-
-
-def test_groups_come_in_the_order_of_what_is_grouped():
-    assert list(grouped(sorted(CORPUS, key=lambda one: list(SYMPTOMS).index(one.symptom)))) == list(SYMPTOMS)
 
 
 def test_a_file_may_have_no_symptom_and_none_of_its_own(tmp_path):
