@@ -112,7 +112,7 @@ class ColdRuns:
             with self.bench.empty() as subject:
                 return subject.complete(ask)
         except Failed as failed:
-            return failed
+            return failed.without_frames()
         except Unsupported as gap:
             return Failed(f"the implementation cannot complete a prompt: {gap}")
 
@@ -148,7 +148,7 @@ def play(history: History, bench: SubjectPool, cold: ColdRuns, sent: SendingOpti
                 asks = [played.asks[number] for number in group]
                 played.warm += [subject.complete(asks[0])] if len(asks) == 1 else subject.burst(asks)
     except Failed as failed:
-        played.warm.append(failed)
+        played.warm.append(failed.without_frames())
     except (Unsupported, TimeoutsExhausted) as gap:
         played.gap = str(gap)
     return played

@@ -42,6 +42,11 @@ class Unsupported(Exception):
 class Failed(Exception):
     """Raised without a usable reply: an exception, a dead or silent process, a malformed reply. A finding."""
 
+    def without_frames(self) -> Failed:
+        """Return the failure as it is kept: with its message, and without the frames that raised it, which hold the
+        reply (up to some 100 MB)."""
+        return type(self)(*self.args)
+
 
 class TimedOut(Failed):
     """Raised if a reply does not arrive in time."""

@@ -226,7 +226,7 @@ class ServerRunner:
         try:
             return serve(self.http, self.server, ask, slot)
         except Failed as failed:
-            return failed
+            return failed.without_frames()
 
     def _slot(self, history: History | None) -> int:
         """Return the slot of a history, or of cold requests: slot 0, since several slots would hide reuse. The server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
@@ -24,6 +26,7 @@ from cachesim.tools.conformance.protocol import (
     RequestKey,
     TimedOut,
     Unsupported,
+    read_reply,
 )
 from cachesim.tools.conformance.timeouts import TimeoutsExhausted
 
@@ -261,3 +264,38 @@ def test_an_implementation_that_cannot_be_made_shows_no_missing_ability(error):
         raise error
 
     assert probe(make, range(9), {"t": 0}, KEY).missing == {}
+
+
+class _Large(Subject):
+    """Implementation whose reply is large and malformed, or is so from its second request on."""
+
+    def __init__(self, good):
+        super().__init__([])
+        self.good = good
+        self.replies = []
+
+    def complete(self, ask):
+        self.good -= 1
+        if self.good >= 0:
+            return Reply((7,))
+        raw = _Refusal(self.replies)
+        return read_reply({"refused": raw}, cancelled=False)
+
+
+class _Refusal(list):
+    """A refusal that is no text; its list of living ones shows which are held."""
+
+    def __init__(self, living):
+        super().__init__([1])
+        living.append(weakref.ref(self))
+
+
+@pytest.mark.parametrize(("good", "outcomes"), [(0, "cold"), (4, "warm")])
+def test_a_kept_failure_does_not_hold_the_reply(good, outcomes):
+    subject = _Large(good)
+    pool = SubjectPool(lambda: subject)
+    cold = ColdRuns(pool, uncached=False, same=identical)
+    played = play(parse_history("A3/B2"), pool, cold, SendingOptions(range(100)))
+    kept = getattr(played, outcomes)[-1]
+    assert isinstance(kept, Failed) and str(kept) == "expected a text, found [1]"
+    assert len(subject.replies) > 0 and not any(reply() for reply in subject.replies)
