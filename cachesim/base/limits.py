@@ -80,7 +80,7 @@ WATCHED_VALUES = Limit("watched values", 2**18, "values", "brackets, commas, col
 LOG_REQUESTS = Limit("log-requests", 10_000, "requests", "requests in a log", TIME)
 LOG_STATEMENTS = Limit("log statements", 50_000, "statements", "statements about a log", MACHINE)
 REBUILT = Limit("rebuilt", 400, "requests", "requests of a log that is simulated", TIME)
-SOUGHT = Limit("sought", 270_000, "work units", "log reconstruction; a token costs 1", TIME)
+SOUGHT = Limit("sought", 270_000, "work units", "log reconstruction; a token costs 1, a micro-batch 4", TIME)
 BODY_BYTES = Limit("body-bytes", 2**27, "bytes", "size of all files of an import", MACHINE, is_raisable=True)
 BODIES = Limit("bodies", 5_000, "requests", "requests in an import of request bodies", TIME)
 RENDERED = Limit("rendered prompts", 2**27, "characters", "total length of the rendered prompts of an import", MACHINE)

@@ -19,7 +19,9 @@ from cachesim.scenarios.schema import Step
 
 SENT = 128                   # work units per request: its notation, and a copy of the server
 PART = 128                   # prompt tokens per work unit
-WINDOWED = 4                 # work units of a micro-batch, or a generated token, of a model with a window; 1 without
+WINDOWED = 4                 # work units of a generated token of a model with a window; 1 without
+BATCH = 4                    # work units of a micro-batch of a prompt, however few tokens it has
+WINDOWED_BATCH = 8           # the same, of a model with a window
 
 
 class RunningPrompt(NamedTuple):
@@ -54,6 +56,7 @@ class CandidateServer:
         self.events: list[Event] = []
         self.are_sent = False                            # requests were sent and their answers are not finished
         self.round = WINDOWED if "W" in model else 1
+        self.batch = WINDOWED_BATCH if "W" in model else BATCH
         self.blank = from_line("A1", model=model, profiles=(profile,), server=server)
         self.flags = self.blank.server
         self.stage = self._begin()
@@ -150,7 +153,7 @@ class CandidateServer:
             alone = generated - first                # the evaluation of a prompt generates the first token
             parts = max(0, log.spent - spent - alone) // PART
             batches = max(0, log.passes - passes - alone)
-            self.work += generated * self.round + max(0, max(batches, parts) * self.round - parts)
+            self.work += generated * self.round + max(0, batches * self.batch - parts, parts * (self.round - 1))
 
     def _counted_steps(self, texts: Sequence[str]) -> list[Step]:
         """Return the scenario steps of requests. Count the work for them, for their prompts, and for copies of a server

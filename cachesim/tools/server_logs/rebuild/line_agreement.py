@@ -7,7 +7,9 @@ completions are not compared, because a reconstruction has none; nor are lines a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cache
+from itertools import islice
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
@@ -95,15 +97,16 @@ def contradictions(lines: Sequence[ReadLine], found: Sequence[Event], timed: Fie
     lines may be missing from a log. ``timed``: numbers of the answer."""
     out: list[Contradiction] = []
     for kind in dict.fromkeys(line.kind for line in lines):
-        rows = [timed] if kind in _TIMED else [
-            {name: getattr(event, name) for name in event.__match_args__} for event in found if event.ev == kind]
+        events = _SimulatedEvents([timed] if kind in _TIMED else [
+            {name: getattr(event, name) for name in event.__match_args__} for event in found if event.ev == kind])
+        rows = events.rows
         at = 0
         for line in lines:
             if line.kind != kind:
                 continue
             printed = {name: value for name, value in line.read.numbers.items() if name not in _NAMES
                        and not isinstance(value, str) and (not rows or name in rows[0])}  # fmt: skip
-            match = next((i for i in range(at, len(rows)) if not _differing(printed, rows[i])), None)
+            match = events.next_match(printed, at)
             if match is not None:
                 at = match + 1
                 continue
@@ -111,6 +114,35 @@ def contradictions(lines: Sequence[ReadLine], found: Sequence[Event], timed: Fie
             simulated = {name: rows[at][name] for name in names} if at < len(rows) else None
             out.append(Contradiction(line.number, kind, {name: printed[name] for name in names}, simulated))
     return sorted(out, key=lambda one: one.line)
+
+
+class _SimulatedEvents:
+    """Numbers of the simulated events of a kind, in their order: ``rows``. A match is looked up by its whole numbers,
+    because a prompt that is evaluated in small batches has thousands of lines and as many events."""
+
+    def __init__(self, rows: Sequence[Fields]) -> None:
+        self.rows = rows
+        self._indices: dict[str, dict[int, list[int]] | None] = {}
+
+    def next_match(self, printed: Fields, at: int) -> int | None:
+        """Return the index of the first event from ``at`` on that has the printed numbers, None if none has."""
+        fewest: Sequence[int] = range(len(self.rows))
+        for name, value in printed.items():
+            indices = None if isinstance(value, float) else self._by_number(name)
+            if indices is not None:
+                fewest = min(fewest, indices.get(value, []), key=len)
+        later = islice(fewest, bisect_left(fewest, at), None)
+        return next((index for index in later if not _differing(printed, self.rows[index])), None)
+
+    def _by_number(self, name: str) -> dict[int, list[int]] | None:
+        """Return the indices of the events by their value of a field, None if an event has a text there: any number
+        agrees with it."""
+        if name not in self._indices:
+            found: dict[int, list[int]] = {}
+            for index, row in enumerate(self.rows):
+                found.setdefault(row[name], []).append(index)
+            self._indices[name] = None if any(isinstance(value, str) for value in found) else found
+        return self._indices[name]
 
 
 def _differing(printed: Fields, simulated: Fields) -> list[str]:

@@ -50,6 +50,39 @@ def test_lines_match_events_in_their_order_and_may_be_missing():
     assert [found.line for found in contradictions(lines_of(created(1, 100), created(1, 100)), events, {})] == [2]
 
 
+class Compared(int):
+    """Simulated number that counts how often a printed number is compared with it."""
+
+    times = 0
+
+    def __rsub__(self, printed):
+        Compared.times += 1
+        return printed - int(self)
+
+
+def test_lines_without_an_event_are_not_compared_with_all_events():
+    """A prompt that is evaluated in batches of one token has as many lines as tokens, and as many events."""
+    many = 400
+    events = [made(1, Compared(n_tokens)) for n_tokens in range(1, many)]
+    Compared.times = 0
+    lines = lines_of(*(created(1, 1_000_000 + number) for number in range(many)))
+    assert len(contradictions(lines, events, {})) == many
+    assert Compared.times <= many
+
+
+def test_a_later_event_matches_by_all_numbers():
+    """The events have equal numbers of the checkpoint; the second has the printed tokens."""
+    events = [made(1, 90), made(1, 100), made(1, 110)]
+    assert contradictions(lines_of(created(1, 100), created(1, 110)), events, {}) == []
+    assert [one.line for one in contradictions(lines_of(created(1, 100), created(1, 90)), events, {})] == [2]
+
+
+def test_any_number_agrees_with_a_simulated_text():
+    """A server prints "-nan" for a share of nothing."""
+    event = slot_ev.CkptCreate(0, 7, 1, 32, 99, 99, "-nan", 0.1)
+    assert contradictions(lines_of(created(1, 100)), [event], {}) == []
+
+
 def test_a_contradiction_names_the_numbers_that_differ():
     (found,) = contradictions(lines_of(created(1, 100)), [made(1, 90)], {})
     assert found == Contradiction(1, "ckpt_create", {"pos_min": 99, "pos_max": 99, "n_tokens": 100},
