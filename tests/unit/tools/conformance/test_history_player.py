@@ -283,7 +283,7 @@ class _Large(Subject):
 
 
 class _Refusal(list):
-    """A refusal that is no text; its list of living ones shows which are held."""
+    """A refusal of the wrong type. The list `living` shows which of them are held."""
 
     def __init__(self, living):
         super().__init__([1])
