@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Callable, Collection, Mapping, NamedTuple, Sequence
 
@@ -265,7 +265,7 @@ class _Rerun:
     def _play(self, rules: RuleSet) -> dict[int, int]:
         """Return the number of tokens that each request reused."""
         answers = AnswerCollector()
-        play(self.run.scenario, self.profile, "none", answers, rules)
+        play(self.run.scenario, self.profile, "none", answers, rules, keeps_decisions=False)
         return {number: answer.cache_n for number, (_, answer) in answers.found.items()}
 
     def _changed(
@@ -277,10 +277,9 @@ class _Rerun:
         right: list[tuple[int, str]] = []
         try:
             if open_faults:
-                again = run_judged(self.run.scenario, self.profile, MODE, self.judge, table=rules, with_ledger=False,
-                                   only=open_faults)  # fmt: skip
-                self.judge = again.judge
-                right = [(i, "verdict") for i in sorted(open_faults) if again.requests[i].judged.equal_cold]
+                again = self._judged(rules, open_faults)
+                right = [(i, "verdict") for i in sorted(open_faults)
+                         if again.requests[i].judged.equal_cold and i in self._repeated_faults]  # fmt: skip
                 reused = {i: one.answer.cache_n for i, one in enumerate(again.requests)}
             else:
                 reused = self._play(rules)
@@ -290,3 +289,20 @@ class _Rerun:
             return []
         return right + [(i, "charge") for i, one in enumerate(self.run.requests)
                         if one.ledger.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip
+
+    def _judged(self, rules: RuleSet, only: frozenset[int]) -> Run:
+        """Return a repetition in which these requests are judged."""
+        again = run_judged(self.run.scenario, self.profile, MODE, self.judge, table=rules, with_ledger=False, only=only,
+                           keeps_decisions=False)  # fmt: skip
+        self.judge = again.judge
+        return again
+
+    @cached_property
+    def _repeated_faults(self) -> frozenset[int]:
+        """Wrong answers that a repetition with the outcomes of the run has, too. It does not have faults in numbers
+        alone, because it computes no numbers."""
+        broken = frozenset(self.run.broken)
+        if self.run.mode == MODE:
+            return broken
+        again = self._judged(self.rules, broken)
+        return frozenset(i for i in broken if again.requests[i].judged.equal_cold is False)

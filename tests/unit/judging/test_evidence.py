@@ -23,6 +23,8 @@ from cachesim.judging.evidence import (
 )
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data
+from cachesim.judging.verdict import Verdict
+from cachesim.judging.verdict_words import VerdictWord
 from cachesim.judging.why_data import answer_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -88,6 +90,16 @@ def test_a_wrong_answer_that_depends_on_an_outcome_that_was_only_read_is_predict
         as_text(run_report(run_data(run))).split())
     said = as_text(why_report(answer_data(run, found.request, is_compared=True)))
     assert PREDICTED in " ".join(said.split()) and "[read]" in said
+
+
+def test_a_fault_in_numbers_alone_is_not_predicted(tables):
+    """A repetition, which computes no numbers, would be right under every alternative."""
+    only_read(ERASE)
+    run = run_judged(STALE, PROFILE, "exact")
+    [wrong] = run.broken
+    right = next(i for i, one in enumerate(run.requests) if one.judged.equal_cold)
+    run.requests[right].judged.answer = Verdict(VerdictWord.WRONG, "bits")
+    assert [one.request for one in predicted(run) if one.what == "verdict"] == [wrong]
 
 
 def test_alternatives_of_the_rules_that_charges_cite_are_tried_first(tables, monkeypatch):
