@@ -149,6 +149,7 @@ class Answer:
     prompt: Tokens | None = None                          # prompt shortened by the server, None = as sent
     shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
     copied_n: int = 0                   # tokens of ``prompt_n`` that another completion of the request evaluated
+    repeated_n: int = 0                 # tokens of ``prompt_n`` that the reply counts as reused, too
     children: list[Answer] = field(default_factory=list)  # answers of the second and later completions
     under: str = ""                                       # what its tokens are computed under, "" = nothing
     keys: Keys = ()                                       # keys that a cold run of the request computes under
@@ -160,8 +161,13 @@ class Answer:
 
     @property
     def cache_n(self) -> int:
-        """Number of reused prompt tokens."""
+        """Number of reused prompt tokens, as the server's reply counts them."""
         return sum(self.reused.values())
+
+    @property
+    def first_evaluated(self) -> int:
+        """Number of prompt tokens before the first evaluated one."""
+        return self.cache_n - self.repeated_n
 
     def fails(self, status: int, text: str, kind: str, **numbers: int) -> None:
         """Record an error reply."""

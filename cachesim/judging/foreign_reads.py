@@ -172,7 +172,7 @@ def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignRead
     one = requests[number]
     if one.answer.died or one.judged.answer.rung == "unanswered":
         return []
-    n = one.answer.cache_n
+    n = one.answer.first_evaluated
     if one.began is not None and n:
         found = reader.within(one.began, n)
     else:
@@ -198,7 +198,7 @@ def _in_object(requests: Sequence[Judgement], number: int, reader: ForeignReadFi
     """Return the foreign content of the corrupt object that a request was restored from: of those with its reused
     tokens the one whose length is nearest; [] if there is none."""
     one = requests[number]
-    n = one.answer.cache_n
+    n = one.answer.first_evaluated
     prompt = prompt_of(*with_identities(one.request, one.answer))[:n]
     armed = [stored for stored, _ in requests[number - 1].judged.armed] if number and n else []
     same = [stored for stored in armed

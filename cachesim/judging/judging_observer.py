@@ -258,7 +258,7 @@ class JudgingObserver(AnswerObserver):
             self.slots[number] = SlotAtLaunch(len(held), common_prefix(held, prompt))
         prompt = prompt[: answer.cache_n + answer.prompt_n + 1]        # what was not evaluated is not re-evaluated
         ledger = self.ledger.settle(
-            number, answer.id_slot, prompt, answer.cache_n, wrong=judged.equal_cold is False
+            number, answer.id_slot, prompt, answer.first_evaluated, wrong=judged.equal_cold is False
         )
         ledger = ledger.within_unit(self.server.inspection.resume_unit).without_reading(answer.unread)
         if answer.status != 200 or answer.died:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from cachesim.engines.base import prompt_of
 from cachesim.engines.point_kinds import CONVERSATION
@@ -24,6 +24,7 @@ from cachesim.scenarios.schema import Lives, Step
 from cachesim.scenarios.server_settings import assumed_sizes
 
 SCHEMA = 3                   # version of the JSON form of runs: of `run`, `why` and `diff`
+COUNTED_TWICE = "counted twice"     # the reply counts the last token as reused, although it was evaluated
 
 
 def run_data(run: Run) -> dict[str, Any]:
@@ -137,11 +138,19 @@ def not_summed(judgement: Judgement) -> str:
         return ""
     if answer.died or answer.status != 200:
         return "died" if answer.died else "error"
+    if answer.repeated_n:
+        return COUNTED_TWICE
     if answer.cancelled or not answer.done:
         return "cancelled" if answer.cancelled else "not answered"
     if done == len(prompt_of(judgement.request, answer)):
         return "shortened" if done < prompt else "system prompt"
     return "begun again" if done > prompt else "unknown"
+
+
+def first_evaluated(data: Mapping[str, Any]) -> int:
+    """Return the number of prompt tokens before the first evaluated one, from the data of a request."""
+    cached: int = data["cache_n"]
+    return cached - 1 if data["not_summed"] == COUNTED_TWICE else cached
 
 
 def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def answer_data(run: Run, number: int, is_compared: bool = False) -> dict[str, A
     row = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
-            "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
+            "verdict", "kept", "restored", "loaded", "not_summed", "reason", "read_instead", "prompt_n", "status",
             "died", "client", "sizes", "uncounted", "draft_memory", "micro_batches")  # fmt: skip
     return {
         "scenario": run.scenario.id,

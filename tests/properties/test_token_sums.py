@@ -30,6 +30,7 @@ def check(scenario, profile):
             "": True, "died": one["died"], "error": one["status"] != 200, "cancelled": one["cancelled"],
             "not answered": one["verdict"] in ("NEVER ANSWERED", "UNDECIDED") and total == 0,
             "shortened": total < one["prompt"] and scenario.engine in SHORTENED_BY,
+            "counted twice": total == one["prompt"] + 1 == one["cache_n"] + 1,
             "begun again": total > one["prompt"], "system prompt": total > one["prompt"],
         }[reason], where  # fmt: skip
     return found

@@ -158,7 +158,8 @@ def _is_counted(request: Judgement) -> bool:
     is_answered = request.judged.answer is None or request.judged.answer.kind != FaultKind.UNANSWERED
     if request.answer.status != 200 or request.answer.died or request.answer.cancelled or not is_answered:
         return True
-    found, asked = request.answer.cache_n + request.answer.prompt_n, len(prompt_of(request.request, request.answer))
+    asked = len(prompt_of(request.request, request.answer))
+    found = request.answer.first_evaluated + request.answer.prompt_n
     return found == asked or (request.answer.truncated and found < asked)
 
 

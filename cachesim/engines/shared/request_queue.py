@@ -37,16 +37,19 @@ def key_of(*names: str) -> int:
     return 1 + crc32("\0".join(names).encode()) if any(names) else 0
 
 
-def count_reused(task: ReceivedRequest, reused: Mapping[str, int]) -> None:
-    """Count in the answer how many tokens a request reuses from each source."""
+def count_reused(task: ReceivedRequest, reused: Mapping[str, int], repeated_n: int = 0) -> None:
+    """Count in the answer how many tokens a request reuses from each source. ``repeated_n``: the last of them, which
+    are evaluated all the same."""
     answer = task.answer
     answer.reused = {source: n for source, n in reused.items() if n}
-    answer.prompt_n = len(task.request.prompt) - answer.cache_n
+    answer.repeated_n = repeated_n
+    answer.prompt_n = len(task.request.prompt) - answer.first_evaluated
 
 
-def log_launch(log: Log, task: ReceivedRequest, number: int, reused: Mapping[str, int]) -> None:
-    """Record how many tokens a request reuses from each source when it starts for the first time."""
-    count_reused(task, reused)
+def log_launch(log: Log, task: ReceivedRequest, number: int, reused: Mapping[str, int], repeated_n: int = 0) -> None:
+    """Record how many tokens a request reuses from each source when it starts for the first time; ``repeated_n``: the
+    last of them, which are evaluated all the same."""
+    count_reused(task, reused, repeated_n)
     log.emit(Launch(number, task.id, 0))
 
 

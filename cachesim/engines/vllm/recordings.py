@@ -110,7 +110,7 @@ class Player(StepPlayer):
             request = server.slots[int(number)]
             drafting = request.busy and not request.is_prefill_chunk
             server.scheduler.update_draft_token_ids({request.request_id: list(drafts) if drafting else []})
-        cached = {str(request.request_id): request.num_cached_tokens for request in fresh
+        cached = {str(request.request_id): request.task.answer.cache_n for request in fresh
                   if request.task.answer.tokens}  # fmt: skip
         return {"finished": [request.request_id for request in finished], "cached": cached, "state": self._state(),
                 "ev": self.rows()}

@@ -24,6 +24,7 @@ from cachesim.judging.equal_outcomes import short_names
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
+from cachesim.judging.run_data import first_evaluated
 from cachesim.judging.verdict_text import answers_text, cost_text, loss_text
 from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
@@ -261,7 +262,7 @@ def _batches(done: Data) -> Iterator[int]:
         for slot, pos, n in batch["spans"] if batch["part"] == "target" else ():
             if slot == done["id_slot"]:
                 each = range(pos, pos + n * batch["repeats"], n)
-                yield from (at for at in each if done["cache_n"] < at < done["prompt"])
+                yield from (at for at in each if first_evaluated(done) < at < done["prompt"])
 
 
 def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
@@ -277,20 +278,20 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
 
 
 def _reused_stretches(done: Data) -> Iterator[TokenStretch]:
-    at = done["kept"] + done["restored"] + done["loaded"]
+    at = first_evaluated(done)
     stay = max(0, at - done["moved"])
     if done["kept"]:
         parts = (TokenStretch(0, stay, "kept"), TokenStretch(stay, at, "moved"))
         yield from (part for part in parts if part.stop > part.start)
     elif at:
-        yield TokenStretch(0, at, "loaded" if done["loaded"] == at else "restored", done["reason"])
+        yield TokenStretch(0, at, "loaded" if done["loaded"] == done["cache_n"] else "restored", done["reason"])
 
 
 def _stretches(done: Data, lost: Sequence[Data], end: int, keeps: str, note: str = "") -> Iterator[TokenStretch]:
     """Yield the prompt from its beginning, then the answer. Lost tokens are laid out from the last charge to the first;
     ``keeps``: noun for a restore point; ``note`` is added to each."""
     yield from _reused_stretches(done)
-    at = done["cache_n"]
+    at = first_evaluated(done)
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], done["prompt"])
         if stop > at:

@@ -13,6 +13,7 @@ from cachesim.engines.rule import Role
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
 from cachesim.judging.memory_text import memory_parts
+from cachesim.judging.run_data import COUNTED_TWICE, first_evaluated
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
 from cachesim.judging.verdict_words import OK
 from cachesim.scenarios.known_repairs import repair_among
@@ -107,7 +108,8 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 def _tokens(data: Mapping[str, Any]) -> RenderableType:
     """Return the prompt length as a sum of kept, restored, loaded and evaluated tokens; of a request that ended early
     the part that was reused or evaluated. A server that empties a slot in the middle of a prompt begins it again, and
-    counts what it had evaluated until then."""
+    counts what it had evaluated until then. vLLM counts a prompt that was loaded whole as reused, and evaluates its
+    last token."""
     parts = (data["kept"], "kept"), (data["restored"], "restored"), (data["loaded"], "loaded")
     whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))
     reason = f" ({data['reason']})" if data["reason"] else ""
@@ -115,10 +117,11 @@ def _tokens(data: Mapping[str, Any]) -> RenderableType:
     part = f"{done} of " if done < data["prompt"] else ""
     line = Text(f"{part}{counted(data['prompt'], 'token')} = {whole}{reason}")
     if done > data["prompt"]:
-        line = Text(f"{counted(data['prompt'], 'token')}, some more than once: {whole} = {done}{reason}")
+        which = "the last one counted twice" if data["not_summed"] == COUNTED_TWICE else "some more than once"
+        line = Text(f"{counted(data['prompt'], 'token')}, {which}: {whole} = {done}{reason}")
     if not data["best"]:
         return line
-    right = " with a correct answer" if data["cache_n"] > data["held"] else ""
+    right = " with a correct answer" if first_evaluated(data) > data["held"] else ""
     return Group(line, indented(f"at most {data['held']} reusable{right}; {data['best']} evaluated before", "dim"))
 
 

@@ -103,8 +103,8 @@ def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
         answer, n = step.answer, len(step.request.prompt)
         if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
             continue
-        if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
-            numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
+        if answer.first_evaluated + answer.prompt_n != n or answer.prompt_n > n:
+            numbers = {"found": answer.first_evaluated, "evaluated": answer.prompt_n, "prompt": n}
             yield PropertyFailure("accounting", step.number, FaultKind.MISCOUNTED, numbers, answer.deciding)
             return
 

@@ -112,6 +112,7 @@ def test_a_fault_lives_to_its_last_version_or_to_the_newest():
     ({"prompt_n": 4, "prompt": (1,) * 8}, "shortened"),
     ({"prompt_n": 9, "prompt": (1,) * 13}, "system prompt"),
     ({"prompt_n": 7}, "begun again"),
+    ({"prompt_n": 7, "repeated_n": 1}, "counted twice"),
     ({"prompt_n": 5}, "unknown"),
 ])  # fmt: skip
 def test_why_the_parts_of_a_prompt_do_not_add_up(fields, reason):

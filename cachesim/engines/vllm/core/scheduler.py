@@ -480,19 +480,21 @@ class Scheduler:
         """Move a waiting request to the running ones."""
         self.waiting.remove(request)
         self.running.append(request)
+        cached = request.num_cached_tokens
         loaded = 0
         if request.num_computed_tokens and self.connector is not None:
-            loaded = start - self.connector.num_locally_computed_tokens(request)
+            loaded = cached - self.connector.num_locally_computed_tokens(request)
         request.status = RequestStatus.RUNNING
         request.is_skipped = False
         request.num_computed_tokens = start
         request.is_prefill_chunk = start + num_new_tokens < request.num_tokens
-        reused = {"block": start - loaded, "chunk": loaded}
+        reused = {"block": cached - loaded, "chunk": loaded}
+        repeated = cached - start                   # the last token of a prompt that was loaded whole
         if not request.launched:
             request.launched = True
-            log_launch(self.log, request.task, request.request_id, reused)
+            log_launch(self.log, request.task, request.request_id, reused, repeated)
         elif self._counts_again(request):
-            count_reused(request.task, reused)
+            count_reused(request.task, reused, repeated)
 
     def _counts_again(self, request: Request) -> bool:
         """True if the reply of a request that starts again counts the tokens that it reuses now."""

@@ -96,10 +96,10 @@ BLOCKS = {"A": 11, "W8 A": 20, "GA": 16, "K16 A": 20}
 
 
 @pytest.mark.parametrize(("model", "flags", "reused"), [
-    ("A", {"num_cpu_chunks": 10}, [0, 0, 39, 24, 0, 0, 24, 0, 0, 0]),
-    ("A", {"num_cpu_chunks": 24}, [0, 0, 39, 24, 0, 0, 39, 40, 32, 48]),
-    ("A", {"num_cpu_chunks": 24, "store_threshold": 2}, [0, 0, 32, 24, 0, 0, 39, 0, 0, 24]),
-    ("A", {"num_cpu_chunks": 24, "offload_prompt_only": False}, [0, 0, 39, 24, 0, 0, 39, 40, 32, 40]),
+    ("A", {"num_cpu_chunks": 10}, [0, 0, 40, 24, 0, 0, 24, 0, 0, 0]),
+    ("A", {"num_cpu_chunks": 24}, [0, 0, 40, 24, 0, 0, 40, 40, 32, 48]),
+    ("A", {"num_cpu_chunks": 24, "store_threshold": 2}, [0, 0, 32, 24, 0, 0, 40, 0, 0, 24]),
+    ("A", {"num_cpu_chunks": 24, "offload_prompt_only": False}, [0, 0, 40, 24, 0, 0, 40, 40, 32, 40]),
     ("A", {"num_cpu_chunks": 24, "blocks_per_chunk": 2}, [0, 0, 32, 24, 0, 0, 32, 32, 32, 48]),
     ("W8 A", {"num_cpu_chunks": 10, "eviction_policy": "arc"}, [0, 0, 32, 0, 0, 0, 0, 0, 0, 0]),
     ("W8 A", {"num_cpu_chunks": 24}, [0, 0, 32, 0, 0, 0, 32, 0, 32, 0]),
