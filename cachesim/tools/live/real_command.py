@@ -28,7 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="serve: model file, or layers such as GGGA of a tiny model")  # fmt: skip
     parser.add_argument("--flag", dest="flags", metavar="WORD", action="append", default=[],
                         help="serve: word of the server's command line; or all of them after --")  # fmt: skip
-    parser.add_argument("--log", metavar="FILE", type=Path, help="serve: file for the server's log")
+    parser.add_argument("--log", metavar="FILE", type=Path,
+                        help="serve: file for the server's log (default: a temporary file)")
     add_install(parser)
     add_json(parser)
 

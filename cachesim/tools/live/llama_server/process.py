@@ -1,7 +1,8 @@
 """A server process on the loopback: start, supervision and termination; and the reader of its log.
 
 All its output goes to a file, which is read by offset. It runs in its own process group under a shell that kills it
-when the pipe to this process breaks, so it does not survive even if this process is killed. A context manager. """
+when the pipe to this process breaks, so it does not survive even if this process is killed. The shell then removes the
+server's temporary folder, too. A context manager. """
 
 from __future__ import annotations
 
@@ -60,9 +61,11 @@ _GUARD = f"""
 ulimit -c 0
 export GGML_NO_BACKTRACE=1 LLAMA_MEDIA_MARKER='{MEDIA_MARKER}'
 exec 3<&0 </dev/null
+folder=$1
+shift
 "$@" 3<&- &
 server=$!
-(read line <&3; kill -9 $server) 2>/dev/null &
+(read line <&3 || test -z "$folder" || rm -rf "$folder"; kill -9 $server) 2>/dev/null &
 guard=$!
 trap 'kill -TERM $server 2>/dev/null' TERM
 wait $server 2>/dev/null
@@ -101,16 +104,21 @@ class StoppedAtEnd(AbstractContextManager["StoppedAtEnd"]):
 
 
 class Process(StoppedAtEnd):
-    """A running server. ``log``: the file with all its output."""
+    """A running server. ``log``: the file with all its output; ``folder``: temporary folder that is removed if this
+    process is killed."""
 
-    def __init__(self, command: Callable[[int], Sequence[str]], log: Path, port: int = 0) -> None:
+    def __init__(
+        self, command: Callable[[int], Sequence[str]], log: Path, port: int = 0, folder: Path | None = None
+    ) -> None:
         """Start ``command(port)``, without ``port`` on a free one. Raise BadInput if it cannot be executed."""
         self.port = port or free_port()
         self.log = log
         program, *words = map(str, command(self.port))
         if not os.access(program, os.X_OK):
             raise BadInput("not an executable file", file=program)
-        guarded = ["/bin/sh", "-c", _GUARD, "sh", os.path.abspath(program), *words]   # not a bare name: no PATH
+        temporary = os.path.abspath(folder) if folder else ""
+        program = os.path.abspath(program)          # not a bare name: no PATH
+        guarded = ["/bin/sh", "-c", _GUARD, "sh", temporary, program, *words]
         with log.open("wb") as stream:
             self._popen = subprocess.Popen(guarded, stdin=subprocess.PIPE, stdout=stream, stderr=stream,
                                            start_new_session=True)  # fmt: skip
@@ -159,7 +167,10 @@ class Process(StoppedAtEnd):
         """End the whole process group and wait for it. May be called again."""
         group = self.group
         if self._popen.stdin is not None:
-            self._popen.stdin.close()           # the guard kills the server; the shell reaps both
+            with suppress(OSError, ValueError):
+                self._popen.stdin.write(b"stop\n")     # else the guard takes this process for killed
+            with suppress(OSError):
+                self._popen.stdin.close()       # the guard kills the server; the shell reaps both
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(GUARD_WITHIN)
         stop = time.monotonic() + END_WITHIN

@@ -107,14 +107,15 @@ class Recorder(StoppedAtEnd):
         if self._hot is not None:
             self._hot.stop()
             self._hot = None
-        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file, kind=self._kind)
+        start = replace(self.start, flags=self._flags, temporary=Path(self._folder.name))
+        self._hot = run_server(start, self.folder, self.log_file, kind=self._kind)
         self._fixed = self._hot.client.fixed
 
     def _start_cold(self) -> None:
         if self._cold is not None:
             self._cold.stop()
             self._cold = None
-        start = replace(self.start, flags=cold_flags(self._flags))
+        start = replace(self.start, flags=cold_flags(self._flags), temporary=Path(self._folder.name))
         self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False, kind=self._kind)
         self._cold.client.fixed = self._fixed           # its log is too short to name them
         for scales in self._scales:

@@ -116,13 +116,15 @@ class ServerStart:
     """Command line of a server, and its build name in the recording.
 
     ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. Adapters and a
-    projector are files that are written when the server starts. ``commit``: build name."""
+    projector are files that are written when the server starts. ``commit``: build name; ``temporary``: folder that is
+    removed if this process is killed."""
 
     binary: Path
     gguf: Path
     flags: tuple[str, ...]
     commit: str
     base_flags: tuple[str, ...] = BASE
+    temporary: Path | None = None
 
     def command(self, port: int, slots: Path) -> list[str]:
         """Return the command line for a port, with a folder of slot files and a unique alias."""
@@ -160,7 +162,7 @@ class LlamaServer(StoppedAtEnd):
         """Start the server and wait until it is idle; without ``listen`` only until it answers, and ignore its log.
         Raise BadInput if it cannot be started, is not ready in time or would load another model from the file."""
         check_build(start.gguf, start.commit)
-        self.process = Process(lambda port: start.command(port, folder), log)
+        self.process = Process(lambda port: start.command(port, folder), log, folder=start.temporary)
         try:
             self.client = Client(self.process.url)
             self._book, self._rounds, self._marks = Logbook(log), RoundFilter(seconds), 0

@@ -35,7 +35,7 @@ class InProcess:
     def __call__(self, words, **streams):
         if words[1:2] != ["-c"]:
             return PLAIN(words, **streams)
-        program, *flags = words[4:]
+        program, *flags = words[5:]
         if "--alias" not in flags:                                   # not a server
             return PLAIN(words, **streams)
         found = LAUNCHER.search(Path(program).read_text())
@@ -44,7 +44,7 @@ class InProcess:
             return PLAIN(words, **streams)
         far, profile = found.groups() if found else ("1.0", self.rules[build])
         if profile == "none":
-            return PLAIN([*words[:4], "/bin/false"], **streams)
+            return PLAIN([*words[:5], "/bin/false"], **streams)
         self.words.append(flags)
         return Started(self, handler_of(profile, flags, float(far)), flags, streams["stdout"])
 
@@ -83,6 +83,9 @@ class Started:
             threading.Thread(target=self.http.shutdown, daemon=True).start()
             self.http.server_close()
             self.log.close()
+
+    def write(self, line):
+        assert line == b"stop\n"
 
     def close(self):
         self.end(137)

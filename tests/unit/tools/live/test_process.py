@@ -173,12 +173,24 @@ def test_a_process_ends_with_its_whole_group(program, tmp_path, monkeypatch, end
     running.stop()
 
 
-def test_the_process_ends_with_ours(tmp_path):
+def test_the_process_ends_with_ours_and_its_temporary_folder_goes(tmp_path):
     """A killed process cannot clean up: the pipe breaks, and the guard ends the server."""
+    (folder := tmp_path / "temporary").mkdir()
     (parent := tmp_path / "parent.py").write_text(
         "import os, pathlib, sys\nfrom cachesim.tools.live.llama_server.process import Process\n"
-        f"p = Process(lambda port: ['/bin/sleep', '600'], pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        f"folder = pathlib.Path({str(folder)!r})\n"
+        "p = Process(lambda port: ['/bin/sleep', '600'], folder / 'log', folder=folder)\n"
         "print(p.group, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, str(parent)], capture_output=True, text=True, cwd=Path(__file__).parents[4])
     assert done.returncode == -signal.SIGKILL and not is_running(int(done.stdout))
+    assert not folder.exists()
+
+
+def test_a_temporary_folder_stays_while_this_process_runs(program, tmp_path):
+    """The next server of a recording needs it."""
+    (folder := tmp_path / "temporary").mkdir()
+    running = Process(lambda port: [program("exec sleep 60")], folder / "log", folder=folder)
+    running.stop()
+    running.stop()
+    assert (folder / "log").exists()

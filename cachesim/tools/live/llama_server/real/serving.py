@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,8 +22,8 @@ FOREVER = float("inf")
 
 
 class Serving(StoppedAtEnd):
-    """A server process with flags of the user. ``log``: the file with its output, by default in a new folder, which
-    stays. It ends with this process."""
+    """A server process with flags of the user. ``log``: the file with its output, by default in a temporary folder. The
+    folder is removed at the end, unless an error names that file. The server ends with this process."""
 
     def __init__(self, server: RealServer, model: str, flags: Sequence[str], log: Path | None = None) -> None:
         """Start the server. ``model``: a GGUF, or layers of a tiny model; a name without a separator or ".gguf" is
@@ -30,18 +31,24 @@ class Serving(StoppedAtEnd):
         file = Path(model) if os.sep in model or model.endswith(".gguf") else model_file(model)
         if kind(file) != FILE:
             raise BadInput("no such model", file=str(file))
-        folder = Path(mkdtemp(prefix="cachesim-real-"))
-        self.log = log or folder / "log"
+        port = _port_in(flags)
         if log is not None:
             write_whole(log, b"")
-        (slots := folder / "slots").mkdir()
-        self._server = server
+        self._folder = Path(mkdtemp(prefix="cachesim-real-"))
+        self._slots = self._folder / "slots"
+        self.log = log or self._folder / "log"
+        self._server, self._names_log = server, False
 
         def command(port: int) -> list[str]:
-            given = ["--host", HOST, "--port", str(port), "--alias", alias(port), "--slot-save-path", f"{slots}/"]
+            given = ["--host", HOST, "--port", str(port), "--alias", alias(port), "--slot-save-path", f"{self._slots}/"]
             return [str(server.binary), "-m", str(file), *given, *flags]
 
-        self._process = Process(command, self.log, _port_in(flags))
+        try:
+            self._slots.mkdir()
+            self._process = Process(command, self.log, port, self._folder)
+        except BaseException:
+            self._remove()
+            raise
         self._client = Client(self.url)
 
     @property
@@ -56,19 +63,27 @@ class Serving(StoppedAtEnd):
                                "loading the model")  # fmt: skip
         except ServerEnded as error:
             raise start_error(self.log, error, self._server.binary) from None
+        except BadInput:
+            self._names_log = True
+            raise
 
     def wait_end(self) -> None:
         """Wait until the server ends, which it does not by itself. Raise BadInput with its last words."""
         try:
             self._process.wait(lambda: False, FOREVER, "serving")
         except ServerEnded as error:
+            self._names_log = True
             raise BadInput(str(error), file=str(self.log)) from None
 
     def stop(self) -> None:
-        """End the process."""
+        """End the process and remove its folder."""
         if hasattr(self, "_client"):
             self._client.close()
         self._process.stop()
+        self._remove()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._slots if self._names_log else self._folder, ignore_errors=True)
 
 
 def _port_in(flags: Sequence[str]) -> int:

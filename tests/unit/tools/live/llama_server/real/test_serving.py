@@ -27,6 +27,11 @@ def serve(servers, tmp_path, monkeypatch):
     return lambda model="A", flags=(), **more: Serving(server, model, [*flags], **more)
 
 
+def left(tmp_path):
+    """Return the names of the temporary files of cachesim."""
+    return [file.name for folder in (tmp_path / "made").glob("cachesim-*") for file in (folder, *folder.rglob("*"))]
+
+
 def test_a_server_gets_model_port_name_and_folder_of_slots(serve, servers, tmp_path):
     with serve(flags=["-np", "2"]) as found:
         found.wait_ready()
@@ -36,6 +41,7 @@ def test_a_server_gets_model_port_name_and_folder_of_slots(serve, servers, tmp_p
         assert found.url == f"http://{named['--host']}:{named['--port']}"
         assert Path(named["--slot-save-path"]).is_dir() and named["--slot-save-path"].startswith(str(tmp_path / "made"))
         assert found.log.parent == Path(named["--slot-save-path"]).parent and found.log.exists()
+    assert left(tmp_path) == []
 
 
 def test_a_log_of_the_user_is_written_anew_and_a_port_is_kept(serve, servers, tmp_path):
@@ -45,10 +51,10 @@ def test_a_log_of_the_user_is_written_anew_and_a_port_is_kept(serve, servers, tm
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "x", "-1"])
-def test_what_is_no_port_is_refused(serve, servers, port):
+def test_what_is_no_port_is_refused(serve, servers, tmp_path, port):
     with pytest.raises(BadInput, match=port):
         serve(flags=["--port", port])
-    assert servers.words == []
+    assert servers.words == [] and left(tmp_path) == []
 
 
 def test_a_model_file_is_taken_as_it_is(serve, servers, tmp_path, monkeypatch):
@@ -66,9 +72,25 @@ def test_a_server_that_does_not_start_is_reported_with_its_error(serve, tmp_path
     (tmp_path / "llama-server").write_text("#!/bin/sh\necho 'error: no such flag' >&2\nexit 3\n")
     with serve() as found, pytest.raises(BadInput, match="no such flag"):
         found.wait_ready()
+    assert left(tmp_path) == []
 
 
-def test_a_server_that_ends_is_reported_with_its_log(serve, servers):
+def test_a_program_that_cannot_be_started_leaves_nothing(serve, tmp_path):
+    (tmp_path / "llama-server").chmod(0o600)
+    with pytest.raises(BadInput, match="not an executable file"):
+        serve()
+    assert left(tmp_path) == []
+
+
+def test_the_log_that_an_error_names_stays(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr("cachesim.tools.live.llama_server.real.serving.START_WITHIN", 0.0)
+    (tmp_path / "llama-server").write_text("#!/bin/sh\nexec sleep 60\n")
+    with serve() as found, pytest.raises(BadInput) as bad:
+        found.wait_ready()
+    assert bad.value.file == str(found.log) and found.log.exists() and "slots" not in left(tmp_path)
+
+
+def test_a_server_that_ends_is_reported_with_its_log(serve, servers, tmp_path):
     servers.ends = lambda prompt: True
     with serve() as found:
         found.wait_ready()
@@ -77,3 +99,4 @@ def test_a_server_that_ends_is_reported_with_its_log(serve, servers):
         with pytest.raises(BadInput, match="-6") as ended:
             found.wait_end()
         assert ended.value.file == str(found.log)
+    assert found.log.exists() and "slots" not in left(tmp_path)
