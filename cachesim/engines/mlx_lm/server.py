@@ -23,7 +23,6 @@ from cachesim.engines.mlx_lm.model_layout import ModelKind, merge_facts
 from cachesim.engines.mlx_lm.profiles import Rules
 from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, new_caches, pause, serve_alone
 from cachesim.engines.mlx_lm.snapshot import CachedCore, Inspection, Sizes
-from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import CoreServer, SlotTasks
 from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.model import Model
@@ -156,7 +155,6 @@ class Server(CoreServer):
         core.ticked, core.gone = 0, []
         caches = [generator.extract(row) for row in gone]
         generator.remove(gone)
-        store: Decision = core.rules.cancel()
         for row, left in zip(gone, caches, strict=True):
             row.task.answer.cancelled = True
-            finish(core, row, caches=left, why="none", keep=core.decide(store, row))
+            finish(core, row, caches=left, why="none", keep=core.decide(core.rules.cancel(), row))

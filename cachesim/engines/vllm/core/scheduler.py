@@ -86,6 +86,22 @@ class StepInProgress:
         self.token_budget -= num_new_tokens
 
 
+class ChunkEnd(NamedTuple):
+    """End of a chunk. ``split``: its tokens up to where a state is kept. Tokens that are left for later:
+    ``cut_by_state`` because a state is kept before them, ``cut_by_images`` because an image among them cannot be
+    encoded now. Releases differ in which of the two limits comes first."""
+
+    split: int
+    plan: EncoderPlan
+    cut_by_state: int
+    cut_by_images: int
+
+    @property
+    def num_new_tokens(self) -> int:
+        """Tokens of the chunk."""
+        return min(self.split, self.plan.num_new_tokens)
+
+
 class WaitingChunk(NamedTuple):
     """The first tokens of a request that starts, with places for drafts (``padded``), and the images that they need."""
 
@@ -232,12 +248,12 @@ class Scheduler:
         wanted = request.num_tokens_with_spec + placeholders - computed
         num_new_tokens = min(wanted, step.cap or wanted, step.token_budget)
         in_model_len = min(num_new_tokens, self.max_model_len - computed - 1)
-        split, plan = self._split_and_encode(step, request, computed, in_model_len)
-        num_new_tokens = self._reserve_prefill_lookahead(request, computed, min(split, plan.num_new_tokens))
+        end = self._split_and_encode(step, request, computed, in_model_len)
+        num_new_tokens = self._reserve_prefill_lookahead(request, computed, end.num_new_tokens)
         if num_new_tokens < max(wanted, 1):
             self._note_chunk(request, ChunkStages(
-                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=in_model_len, split=split,
-                with_images=plan.num_new_tokens, scheduled=num_new_tokens))
+                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=in_model_len,
+                cut_by_state=end.cut_by_state, cut_by_images=end.cut_by_images, scheduled=num_new_tokens))
         if not num_new_tokens:
             return at + 1
         while True:
@@ -258,8 +274,8 @@ class Scheduler:
                 goes_on = self.rules.goes_on(self.policy)
                 step.stopped = -1 if goes_on else number_of(request)
                 return at if goes_on else -1
-        step.encode(request, plan)
-        self.encoder_cache_manager.allocate_inputs(request, plan)
+        step.encode(request, end.plan)
+        self.encoder_cache_manager.allocate_inputs(request, end.plan)
         step.has_prefill |= request.is_prefill_chunk
         num_drafts = max(0, num_new_tokens + computed - known - placeholders)
         step.add(CachedRequestData(
@@ -269,15 +285,17 @@ class Scheduler:
         request.spec_token_ids = []
         return at + 1
 
-    def _split_and_encode(self, step: StepInProgress, request: Request, start: int,
-                          num_new_tokens: int) -> tuple[int, EncoderPlan]:  # fmt: skip
-        """Return the tokens of the next chunk of a request, which ends where a state should be kept, and the images
-        that it needs, which may shorten it further."""
-        if self.rules.cuts_images_last():
+    def _split_and_encode(self, step: StepInProgress, request: Request, start: int, num_new_tokens: int) -> ChunkEnd:
+        """Return the end of the next chunk of a request, which is where a state should be kept, or before an image that
+        cannot be encoded now."""
+        budget = step.encoder_budget
+        if not request.mm_features or self.rules.cuts_images_last():
             split = self._mamba_block_aligned_split(request, start, num_new_tokens)
-            return split, self.encoder_cache_manager.try_schedule(request, start, split, step.encoder_budget)
-        plan = self.encoder_cache_manager.try_schedule(request, start, num_new_tokens, step.encoder_budget)
-        return self._mamba_block_aligned_split(request, start, plan.num_new_tokens), plan
+            plan = self.encoder_cache_manager.try_schedule(request, start, split, budget)
+            return ChunkEnd(split, plan, num_new_tokens - split, split - plan.num_new_tokens)
+        plan = self.encoder_cache_manager.try_schedule(request, start, num_new_tokens, budget)
+        split = self._mamba_block_aligned_split(request, start, plan.num_new_tokens)
+        return ChunkEnd(split, plan, plan.num_new_tokens - split, num_new_tokens - plan.num_new_tokens)
 
     def _mamba_block_aligned_split(self, request: Request, start: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk of a request, which ends where a state should be kept."""
@@ -450,24 +468,22 @@ class Scheduler:
             return None
         wanted = 1 + self.num_spec_tokens if padded else request.num_tokens - start
         allowed = min(wanted, step.cap or wanted, step.token_budget)
-        split, plan = self._split_and_encode(step, request, start, allowed)
-        if not split:
-            self._note_chunk(request, ChunkStages(
-                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed, split=0,
-                with_images=0, scheduled=0))
-            return None
-        if padded and split != wanted and self.rules.unpads_clipped():
+        end = self._split_and_encode(step, request, start, allowed)
+        is_clipped = padded and 0 < end.split != wanted
+        if is_clipped and self.rules.unpads_clipped():
             wanted = 1
             allowed = 1
-            split = 1
             padded = False
-            plan = self.encoder_cache_manager.try_schedule(request, start, split, step.encoder_budget)
-        num_new_tokens = self._reserve_prefill_lookahead(request, start, min(split, plan.num_new_tokens))
+            plan = self.encoder_cache_manager.try_schedule(request, start, 1, step.encoder_budget)
+            end = ChunkEnd(1, plan, 0, 1 - plan.num_new_tokens)
+        num_new_tokens = self._reserve_prefill_lookahead(request, start, end.num_new_tokens) if end.split else 0
         if num_new_tokens < wanted:
             self._note_chunk(request, ChunkStages(
-                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed, split=split,
-                with_images=plan.num_new_tokens, scheduled=num_new_tokens))
-        return WaitingChunk(num_new_tokens, padded, plan)
+                wanted=wanted, cap=step.cap, token_budget=step.token_budget, in_model_len=allowed,
+                cut_by_state=end.cut_by_state, cut_by_images=end.cut_by_images, scheduled=num_new_tokens))
+        if not end.split:
+            return None
+        return WaitingChunk(num_new_tokens, padded, end.plan)
 
     def _skip_request(self, step: StepInProgress, at: int) -> bool:
         """Leave a waiting request out of this step; return True: others may follow."""

@@ -27,9 +27,9 @@ class ChunkStages(NamedTuple):
     cap: int                # most tokens of a request in a step, 0 = no limit
     token_budget: int       # tokens that the step has room for
     in_model_len: int       # after the length of the model
-    split: int              # after the end where a state is kept
-    with_images: int        # after the images that cannot be encoded now
-    scheduled: int          # after those that are left for the drafter
+    cut_by_state: int       # tokens after the end where a state is kept, which are left for later
+    cut_by_images: int      # tokens from an image on that cannot be encoded now
+    scheduled: int          # after these two limits, and after tokens that are left for the drafter
 
 
 def token_limit(options: Options) -> StepLimit:
@@ -84,12 +84,12 @@ def chunk_limits(options: Options, stages: ChunkStages, block_size: int, max_mod
         yield token_limit(options)
     if stages.in_model_len < allowed:
         yield StepLimit(LimitKind.LENGTH, option="max_model_len", value=max_model_len, unit="tokens")
-    if stages.split < stages.in_model_len:
+    if stages.cut_by_state:
         yield StepLimit(LimitKind.STATE_END, option="mamba_cache_mode", value=options.mamba_cache_mode, unit="tokens",
                         needed=block_size)
-    if stages.with_images < stages.split:
+    if stages.cut_by_images:
         most = max(options.max_num_batched_tokens, options.max_tokens_per_mm_item)
         yield StepLimit(LimitKind.IMAGE, option="max_tokens_per_mm_item", value=most, unit="tokens")
-    if stages.scheduled < stages.with_images:
+    if stages.scheduled < stages.in_model_len - stages.cut_by_state - stages.cut_by_images:
         yield StepLimit(LimitKind.LOOKAHEAD, option="num_speculative_tokens", value=options.num_speculative_tokens,
                         unit="tokens")

@@ -40,6 +40,24 @@ def test_the_first_step_names_the_option_that_limits_it(words, wanted, capsys):
     assert limits(steps_of(capsys, THREE, *words)["scheduled"][0]) == wanted
 
 
+IMAGES = "S3.I4x4.J4x4.A30>3"
+"""Its first image ends at token 19; the second one does not fit beside it into an encoder of 28 tokens."""
+
+
+@pytest.mark.parametrize(("release", "model", "line", "kinds"), [
+    ("0.27.1", "GGGA", "A28>4", ["state end"]), ("0.33.0", "GGGA", "A28>4", ["state end"]),
+    ("0.27.1", "A", IMAGES, ["tokens", "image"]), ("0.33.0", "A", IMAGES, ["tokens", "image"]),
+    ("0.27.1", "GGGA", IMAGES, ["tokens", "state end", "image"]),    # the image first, then the state at token 16
+    ("0.33.0", "GGGA", IMAGES, ["tokens", "state end"]),             # the other way round
+])  # fmt: skip
+def test_a_chunk_names_what_cuts_it_whichever_limit_a_release_asks_first(release, model, line, kinds, capsys):
+    words = ("--set", "multimodal=true", "--set", "enable_prefix_caching=true", "--set", "max_tokens_per_mm_item=16",
+             "--set", "num_gpu_blocks=40", "--set", "max_num_batched_tokens=28")  # fmt: skip
+    main(["run", line, "-p", f"vllm@{release}", "--model", model, "--provenance", "--steps", "--json", *words])
+    first = json.loads(capsys.readouterr().out)["runs"][0]["steps"]["scheduled"][0]
+    assert [kind for _, kind, _ in limits(first)] == kinds
+
+
 def test_a_preempted_request_names_the_one_it_makes_room_for(capsys):
     schedule = steps_of(capsys, THREE, "-p", "vllm", "--set", "num_gpu_blocks=6", "--max-num-seqs", "2")
     one, = [preempted for step in schedule["scheduled"] for preempted in step["preempted_in_step"]]
