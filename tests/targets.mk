@@ -216,6 +216,8 @@ peers-sglang: $(PEERS_SGLANG)/.made $(PEERS_VLLM)/.made
 	    sglang==$$release || exit 1; \
 	  $(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $$older --release $$release --ops $$(($(OPS) / 2)) \
 	    --seed $(SEED) || exit 1; \
+	  $(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $$older --release $$release --ops $$(($(OPS) / 10)) \
+	    --seed $(SEED) --ended || exit 1; \
 	  case $$release in 0.5.20|0.5.21|0.5.22) $(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $$older \
 	    --release $$release --ops $$(($(OPS) / 2)) --seed $(SEED) || exit 1;; esac; rm -rf $$older; done
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_host $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)

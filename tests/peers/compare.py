@@ -72,11 +72,25 @@ def _episode(scene, dice, tables, tried, ops, where, told):
 
 def _not_supported(action, answers, things):
     """True for an operation that an older version, whose answer is the last, does not support for these caches."""
-    return (answers[-1] == "raises" and action[0] in PARTIAL) or _merges_nothing(action, things)
+    if answers[-1] == "raises" and action[0] in PARTIAL:
+        return True
+    return _merges_nothing(action, things) or (answers[0] == "raises" and _reads_missing_rows(action, things))
 
 
 def _merges_nothing(action, things):
-    return action[0] == "merge" and not any(leaf.size() for one in action[2] for leaf in leaves(things[one]))
+    """True for a merge of caches without tokens. A row that was trimmed by more tokens than it had has less than 0."""
+    return action[0] == "merge" and not any(leaf.size() > 0 for one in action[2] for leaf in leaves(things[one]))
+
+
+def _reads_missing_rows(action, things):
+    """True for an operation on rows of a batch that its arrays do not have: an empty batch of several rows that was
+    extended by another one has counters for all of them, and the arrays of the other one."""
+    name, *told = action
+    if name not in ("filter", "extract"):
+        return False
+    source, rows = (told[0], told[1]) if name == "filter" else (told[1], [told[2]])
+    arrays = [getattr(leaf, "keys", None) for leaf in leaves(things[source])]
+    return any(array is not None and max(rows) >= array.shape[0] for array in arrays)
 
 
 def count(tried, action, things):

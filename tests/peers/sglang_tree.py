@@ -1,6 +1,6 @@
 """Random operations on the trees of a release of SGLang and on ours: every result, every node and slot is compared.
 
-    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0 [--release 0.5.20] [--write]
+    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0 [--release 0.5.20] [--write] [--ended]
 
 FOLDER: an unpacked wheel of sglang, beside the package msgspec. The CPU times are those of the two trees in turn.
 ``--write`` stores digests of the first 50 campaigns, with which ``make grades`` finds the rules that they refute.
@@ -58,9 +58,11 @@ def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, bu
 
 
 class Trees:
-    """A released tree and ours, with equal pools. ``drawn``: options by our names."""
+    """A released tree and ours, with equal pools. ``drawn``: options by our names; ``rematches``: every insertion is
+    followed by a match of its tokens, else only that of a chunk, as on the server."""
 
-    def __init__(self, real, rules, parts, window, drawn):
+    def __init__(self, real, rules, parts, window, drawn, rematches=True):
+        self.rematches = rematches
         self.real, self.parts, self.page, self.locks = real, parts, drawn["page_size"], []
         self.theirs = released_tree(real, rules.build, parts, window, drawn)
         self.ours = OurTree(rules, parts, window, drawn)
@@ -90,7 +92,7 @@ class Trees:
         frontier = frontier if SWA in self.parts else 0
         theirs, ours = self.both("insert", tokens, frontier, space, priority, counted, chunk)
         assert theirs == ours, (theirs, ours)
-        return self.match(tokens, len(tokens), space)
+        return self.match(tokens, len(tokens), space) if chunk or self.rematches else None
 
     def evict(self, *asked):
         """Evict on both trees."""
@@ -125,13 +127,14 @@ def main():
     parser = source.parser(__doc__)
     parser.add_argument("--release", default="0.5.23")
     parser.add_argument("--write", action="store_true", help="store digests")
+    parser.add_argument("--ended", action="store_true", help="no match follows the insertion of an ended request")
     args = parser.parse_args()
     rules = PROFILES[f"sglang@{args.release}"]
     real, tried = source.load(args.folder, trees=True), Counter()
     for number in range(-(-args.ops // LENGTH)):
         draw = random.Random(args.seed + number)
         try:
-            operate(draw, Trees(real, rules, *draw_tree(draw, rules)), tried)
+            operate(draw, Trees(real, rules, *draw_tree(draw, rules), rematches=not args.ended), tried)
         except AssertionError as error:
             raise AssertionError(f"campaign {args.seed + number}") from error
     names = {"m": "match", "i": "insert", "u": "unlock", "e": "evict"}

@@ -125,9 +125,14 @@ class Theirs:
         return made
 
     def restored(self, cache):
-        if hasattr(cache, "meta_state"):
-            return type(cache).from_state(cache.state, cache.meta_state)
-        return type(cache).from_state(cache.state)
+        """Return the cache that a prompt file restores. Raise AttributeError if an older version leaves out fields,
+        without which later operations fail: those versions restore files in a program, never in their server."""
+        meta = (cache.meta_state,) if hasattr(cache, "meta_state") else ()
+        made = type(cache).from_state(cache.state, *meta)
+        left_out = vars(cache).keys() - vars(made).keys() - {"step"}
+        if self.unasked and left_out:
+            raise AttributeError(f"a restored {type(cache).__name__} lacks {', '.join(sorted(left_out))}")
+        return made
 
     def array(self, value):
         return self.mx.array(value)

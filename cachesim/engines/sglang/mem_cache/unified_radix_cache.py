@@ -186,6 +186,7 @@ class UnifiedRadixCache:
             return InsertResult(node, 0, None if self.mamba is None else True)
         at = 0
         held = iter(params.held)
+        passed_by = [one for one in (self.swa, self.mamba) if one is not None and one.refreshes_passed()]
         while at < params.limit:
             child = next(held, None)
             is_held = child is not None
@@ -193,6 +194,8 @@ class UnifiedRadixCache:
             if child is None:
                 break
             child.last_access_time = core.get_and_increase_time_counter()
+            for component in passed_by:
+                component.refresh_passed(child)
             is_equal = is_held and child.end <= params.limit
             same = len(child.key) if is_equal else _match_len(child, params.key, at, most=params.limit, page=page)
             node = child if same == len(child.key) else core.split_node(child, same)
@@ -209,7 +212,8 @@ class UnifiedRadixCache:
         if is_new:
             node = self._add_leaf(node, at, params)
         exists = self._commit_mamba(node, params.mamba_value, is_new) if self.mamba is not None else None
-        self._refresh_lru(node, is_insert=True)
+        if not passed_by:
+            self._refresh_lru(node, is_insert=True)
         self._end_insert(node, prefix_len, is_new, params)
         core.update_evictable_leaf_sets(node)
         return InsertResult(node, prefix_len, exists)

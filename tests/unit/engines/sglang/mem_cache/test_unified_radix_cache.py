@@ -100,6 +100,24 @@ def test_duplicate_slots_are_freed():
     assert one.insert("abcdef").prefix_len == 4 and one.allocator.full_available_size() == 64 - 6
 
 
+@pytest.mark.parametrize(("model", "release", "order"), [
+    (WITH_WINDOW, "0.5.9", "xy ef cd ab"), (WITH_WINDOW, "0.5.15", "xy ef cd ab"),
+    (WITH_WINDOW, "0.5.16", "xy cd ab ef"), (WITH_WINDOW, "0.5.23", "xy cd ab ef"),
+    (WITH_STATES, "0.5.9", "xy ef ab"), (WITH_STATES, "0.5.15", "xy ef ab"),
+    (WITH_STATES, "0.5.16", "xy ef ab"), (WITH_STATES, "0.5.23", "xy ef ab"),
+])
+def test_until_0_5_15_a_node_that_an_insertion_splits_stays_more_recent_than_its_path(model, release, order):
+    """Until then an insertion makes each node most recent as it passes it, and a split the rest of the node. Later ones
+    make windows on the path most recent at the end. ``order``: most recent first."""
+    one = Cache(model, 8, PROFILES[f"sglang@{release}"])
+    state = model == WITH_STATES
+    one.insert("ab", state=state)
+    one.insert("abcdef", state=state)
+    one.insert("abcdxy", state=state)
+    part = one.tree.components[MAMBA if state else SWA]
+    assert " ".join("".join(map(chr, node.key)) for node in part.lru_list.members()) == order
+
+
 def test_the_window_must_be_live_before_a_stop():
     one = Cache(WITH_WINDOW, 3)
     one.insert("abcdefgh", frontier=4)

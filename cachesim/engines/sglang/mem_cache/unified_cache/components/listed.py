@@ -13,6 +13,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Un
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 END = -1                        # number of the ends of a list
+ENDLESS = 1 << 40               # tokens that no path has
 
 
 class ListedComponent(TreeComponent):
@@ -70,10 +71,24 @@ class ListedComponent(TreeComponent):
         elif step > 0 and node.host_lock_ref[self.component_type] == 1 and node in self.host_lru_list:
             self.host_lru_list.remove_node(node)
 
+    def refreshes_passed(self) -> bool:
+        """True if an insertion makes the part most recent on its whole path: node by node, as it passes them."""
+        return self._recent_span(is_insert=True) >= ENDLESS
+
+    def refresh_passed(self, node: UnifiedTreeNode) -> None:
+        """Make the part of a node most recent that an insertion passes, which may split it then."""
+        if node.value[self.component_type] is not None:
+            self.lru_list.reset_node_mru(node)
+
+    def _recent_span(self, is_insert: bool) -> int:
+        context = self.context
+        span: int = self.rules.recent_span(
+            self.component_type, is_insert, context.swa_retain_window, context.page_size)
+        return span
+
     def refresh_lru(self, node: UnifiedTreeNode, is_insert: bool) -> None:
         """Make the part most recent at the end of a path that was matched or inserted."""
-        context = self.context
-        span = self.rules.recent_span(self.component_type, is_insert, context.swa_retain_window, context.page_size)
+        span = self._recent_span(is_insert)
         newer = None
         for one in node.path():
             if span <= 0:
