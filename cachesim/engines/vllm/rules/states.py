@@ -235,7 +235,8 @@ def state_tail_end(ask: StateTail) -> bool:
     return ask.num_tokens == ask.latest_prompt_hash_boundary or ask.is_junction
 
 
-@rule("VL-STATE-TAIL.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-7"))
+@rule("VL-STATE-TAIL.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-7"),
+      until="#58368")
 def state_tail_own(ask: StateTail) -> bool:
     """True under the conditions of `VL-STATE-TAIL.END`, but the last hash is one earlier only for the group of the
     drafter's layers."""
