@@ -6,10 +6,11 @@ The server trusts no request. The Host header must name the loopback address, so
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import AsyncIterator
+from typing import Any, AsyncIterator, Coroutine
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -39,7 +40,7 @@ def application(port: int, page: Page, simulator: Simulator) -> Starlette:
         try:
             fields = parse_json(await _body(request))
             check(fields, FIELDS)
-            return JSONResponse(await simulator.ask(fields))
+            return JSONResponse(await _while_connected(request, simulator.ask(fields)))
         except ClientDisconnect:                 # the response has no reader
             return Response(status_code=400)
         except _TooLong:
@@ -78,6 +79,28 @@ async def _body(request: Request) -> bytes:
         if len(body) > BODY:
             raise _TooLong
     return body
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what a coroutine returns. If the client leaves first (its page is closed), cancel the coroutine and raise
+    ClientDisconnect."""
+    answer = asyncio.create_task(work)
+    leaving = asyncio.create_task(_client_leaves(request))
+    try:
+        await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        answer.cancel()
+        leaving.cancel()
+        await asyncio.gather(answer, leaving, return_exceptions=True)
+
+
+async def _client_leaves(request: Request) -> None:
+    """Return when the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 class _Guard:

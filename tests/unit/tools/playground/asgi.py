@@ -23,13 +23,17 @@ class Response(NamedTuple):
         return json.loads(self.body)
 
 
-async def request(app, method="GET", path="/", body=b"", headers=HEADERS, size=4096):
-    """Send a request to an application. ``headers``: names and values, also as pairs; ``size`` [bytes] of a piece."""
+async def request(app, method="GET", path="/", body=b"", headers=HEADERS, size=4096, leaving=None):
+    """Send a request to an application. ``headers``: names and values, also as pairs; ``size`` [bytes] of a piece.
+    When the event ``leaving`` is set, the client closes its connection, None = it waits for the response."""
     pieces = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
     sent, read = [], 0
 
     async def receive():
         nonlocal read
+        if read == len(pieces):
+            await (leaving or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
         read += 1
         return {"type": "http.request", "body": pieces[read - 1], "more_body": read < len(pieces)}
 

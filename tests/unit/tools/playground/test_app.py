@@ -162,6 +162,28 @@ def test_fifty_requests_at_once(simulator):
     assert [one.status for one in asyncio.run(flood())] == [200] * 50
 
 
+def test_a_case_ends_when_its_page_is_closed():
+    class Endless(Recorded):
+        """Stand-in for the simulator whose cases never end by themselves."""
+
+        async def ask(self, fields):
+            self.asked.append(fields)
+            leaving.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.life.append("case ended")
+                raise
+
+    async def close_page():
+        app = application(8080, PAGE, simulator)
+        return await request(app, "POST", "/run", b'{"line": "A5"}', leaving=leaving)
+
+    simulator, leaving = Endless(), asyncio.Event()
+    asyncio.run(asyncio.wait_for(close_page(), 20))
+    assert simulator.asked == [{"line": "A5"}] and simulator.life == ["case ended"]
+
+
 def test_every_response_has_the_strict_headers(app):
     for found in (got(app), posted(app, CASE), got(app, "/x"), posted(app, b""), got(app, headers={"host": "x"}),
                   posted(app, CASE, {"host": HOST})):  # fmt: skip
