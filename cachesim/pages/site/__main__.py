@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
+import multiprocessing.util
 import os
 import shutil
 import sys
@@ -17,6 +17,7 @@ from cachesim.base.console import complain, say
 from cachesim.base.ending import ended_by_signals
 from cachesim.base.errors import BadInput
 from cachesim.base.extras import install_command
+from cachesim.base.parser_process import end_with_parent
 from cachesim.base.pool import cores
 
 INVENTORY = "objects.inv"       # file that Sphinx writes into each site
@@ -33,8 +34,8 @@ def main(argv: list[str]) -> int:
             return _build(args.out, args.j)
     except KeyboardInterrupt as interrupt:
         complain("interrupted")
-        gc.freeze()                  # else the interpreter examines the objects of all pages before it ends
-        return exits.interrupted(interrupt)
+        sys.stdout.flush()
+        os._exit(exits.interrupted(interrupt))       # else the interpreter frees the objects of all pages one by one
     except BadInput as bad:
         complain(str(bad))
         return bad.code
@@ -57,7 +58,7 @@ def _build(out: Path, jobs: int) -> int:
         sources.mkdir()
         site = Path(temporary) / "site"
         number = write_sources(sources, jobs)
-        has_warnings = _run_sphinx(sources, site, Path(temporary) / "doctrees", jobs)
+        has_warnings = run_sphinx(sources, site, Path(temporary) / "doctrees", jobs)
         shutil.rmtree(site / "_sources", ignore_errors=True)
         replace_folder(site, out, Path(temporary) / "former")
     broken = [*broken_links(out)]
@@ -67,12 +68,14 @@ def _build(out: Path, jobs: int) -> int:
     return exits.HOLDS if not has_warnings and not broken else exits.BROKEN
 
 
-def _run_sphinx(sources: Path, site: Path, doctrees: Path, jobs: int) -> bool:
+def run_sphinx(sources: Path, site: Path, doctrees: Path, jobs: int) -> bool:
     """Write the pages; return True if Sphinx warned of one. Raise BadInput if it cannot go on. An interrupt ends its
     processes and passes: ``sphinx-build`` would turn it into an exit code of its own."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+    builder = _Builder(os.getpid())
+    multiprocessing.util.register_after_fork(builder, _Builder.end_child_with_it)
     try:
         with patch_docutils(str(sources)), docutils_namespace():
             app = Sphinx(sources, sources, site, doctrees, "html", status=None, warningiserror=True, parallel=jobs)
@@ -81,6 +84,8 @@ def _run_sphinx(sources: Path, site: Path, doctrees: Path, jobs: int) -> bool:
     except OSError:
         raise
     except Exception as error:
+        if interrupt := _interrupt_before(error):
+            raise interrupt from None
         raise BadInput(f"Sphinx ended early, the former site stays: {type(error).__name__}: {error}") from error
     finally:
         children = multiprocessing.active_children()
@@ -88,6 +93,26 @@ def _run_sphinx(sources: Path, site: Path, doctrees: Path, jobs: int) -> bool:
             child.kill()
         for child in children:                       # else it may write into a folder that is being removed
             child.join()
+
+
+def _interrupt_before(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interrupt in whose handling an error was raised, None = there was none. Sphinx fails with a KeyError
+    if a signal arrives while it waits for the end of a process."""
+    before = error.__context__
+    while before is not None and not isinstance(before, KeyboardInterrupt):
+        before = before.__context__
+    return before
+
+
+class _Builder:
+    """The process that builds. The processes that Sphinx forks meanwhile end with it, also after a second signal."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def end_child_with_it(self) -> None:
+        """Called in a forked process: let it end with the builder (Linux)."""
+        end_with_parent(self.pid)
 
 
 def _check_replaceable(out: Path) -> None:
