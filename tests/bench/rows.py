@@ -17,6 +17,7 @@ CORRECT = (0, 3)              # exit codes: correct, undecided
 FOUND = (0, 1, 3)             # also: failures were found
 VLLM, SGLANG = Sign("cachesim/engines/vllm/__init__.py"), Sign("cachesim/engines/sglang/__init__.py")
 AGENTS = Sign("cachesim/**/*.py", '"--for"')
+BEFORE_START = Sign("cachesim/**/advise/start_command.py")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ _ALTERNATING = "A40/B40" + "/A/B" * 499
 _LOSSES = ("{line}", _ALTERNATING, "-p", "llama_cpp@b11549", "--model", "A", "--set", "parallel=1", "--set",
            "cache_ram=0", "--provenance", "{many-tokens}")  # fmt: skip
 _CASE = ("{scenario}", "-p", "llama_cpp@b11549")
+_SERVER = "vllm serve Qwen/Qwen3-8B --max-model-len 32768"
 _SETUP = ("--model", "llama-3", "--memory", "16GiB", "--clients", "1")
 _SGLANG_SLOTS = ("--set", "max_total_tokens=1100000", "--set", "max_mamba_cache_size=1000")
 ROWS = (
@@ -85,6 +87,7 @@ ROWS = (
     Row("advise", ("advise", *_CASE), codes=FOUND, first_line=True),
     Row("advise of a log", ("{advise-log}",), codes=FOUND, first_line=True),
     Row("advise --for agents", ("advise", "--for", "agents", *_SETUP), needs=AGENTS),
+    Row("advise --server, vLLM", ("advise", "--server", _SERVER), codes=FOUND, needs=BEFORE_START),
     Row("export", ("export", *_CASE, "--to", "curl"), first_line=True),
     Row("import, llama.cpp's log", ("import", "{llama-log}"), codes=FOUND),
     Row("import, ik_llama.cpp's log", ("import", "{ik-log}"), codes=FOUND),
