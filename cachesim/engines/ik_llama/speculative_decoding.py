@@ -2,8 +2,10 @@
 
 The drafter is forced: a request states which tokens are drafted where, and how many are correct. The draft context (in
 the code: companion) follows the target. Only the positions in it are simulated, because its drafts affect nothing but
-the number of accepted tokens. With the option ``drafts_from_rows``, drafts from wrong rows are all rejected. Source:
-ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
+the number of accepted tokens. It never lacks a cell for a draft: it is as large as the target, the server refuses
+several slots with such a drafter, and a draft ends before the context does. With the option ``drafts_from_rows``,
+drafts from wrong rows are all rejected. Source: ik_llama.cpp examples/server/server-context.cpp
+speculative_decoding_accept, common/speculative.cpp common_speculative_run_round (8337e4cd3).
 """
 
 from __future__ import annotations

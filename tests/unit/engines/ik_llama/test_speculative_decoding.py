@@ -60,3 +60,18 @@ def test_a_row_that_is_evaluated_again_is_there_once(views, held, later):
     for start, n in views:
         warm_up(core, slot, view(start, n), 0, n)
     assert sorted(kv.cells.pos[kv.cells.of(0)].tolist()) == [*range(held)] and core.later[0] == later
+
+
+@pytest.mark.parametrize("version", ["main", "2205", "1889-base"])
+@pytest.mark.parametrize("longest", [1, 3, 8])
+def test_the_draft_context_follows_the_target_until_the_context_is_full(version, longest):
+    """Its cells are as many, and no draft reaches the last position, so that it never lacks a cell."""
+    client = Client(version, "A+M", spec_type="mtp", spec_draft_n_max=longest, ctx_size=256)
+    core = client.server.core
+    client.send((P * 20)[:200], 90, forced=(Q * 9)[:90], draft_else=longest)
+    behind = []
+    while client.server.working:
+        client.server.iterate()
+        behind.append(core.memory.pos_max(0) - core.companion.kv.pos_max(0))
+    assert (core.memory.pos_max(0), core.memory.cells.used) == (254, 255)
+    assert max(behind[:-1]) <= 1
