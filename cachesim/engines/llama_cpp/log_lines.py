@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from math import isfinite
 from typing import Mapping, Sequence
 
 from cachesim.engines.llama_cpp import log_others
@@ -231,7 +232,10 @@ OPTION_BY_NUMBER = {
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     """Return the options of a server that logged these numbers. Slots share a context that is not unified. A context
     that was not logged is assumed to be large enough for the longest prompt (``needed``)."""
-    found = {OPTION_BY_NUMBER[name]: value for name, value in facts.items() if name in OPTION_BY_NUMBER}
+    found = {
+        OPTION_BY_NUMBER[name]: value for name, value in facts.items()
+        if name in OPTION_BY_NUMBER and (not isinstance(value, float) or isfinite(value))
+    }  # fmt: skip
     each, slots = facts.get("n_ctx_slot"), facts.get("n_slots", 1)
     whole = facts.get("n_ctx") or facts.get("limit_tokens")       # the prompt cache is limited to as many tokens
     if isinstance(whole, int) and whole:

@@ -58,7 +58,7 @@ def _events(data: bytes) -> Iterator[Mapping[str, Any]]:
     lines = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:")] or [data]
     for line in lines[-4:]:
         try:
-            event = json.loads(line)
+            event = json.loads(line.decode())            # given bytes, json would guess the encoding
         except (ValueError, RecursionError):
             continue
         if isinstance(event, dict):
