@@ -36,6 +36,14 @@ def _printed(line: str) -> Any:
     return printed(line)
 
 
+def _sample(name: str, line: str) -> Any:
+    """What a sample of a schema prints: an error only in that of errors. A schema keeps the form of every sample."""
+    data = _printed(line)
+    if "error" in data and name != "error":
+        raise SystemExit(f"{line}: {data['error']['message']}")
+    return data
+
+
 def printed(line: str) -> Any:
     """What a command line prints as JSON."""
     out = io.StringIO()
@@ -165,7 +173,7 @@ def make() -> list[str]:
         known = [json.loads(file.read_text())] if file.exists() else []
         known += [form(SHOWN[name])] if name in SHOWN else []
         every = dict.fromkeys((*lines, *MORE.get(name, ())))
-        schema = ANY if name in OPEN else merged([*known, *(form(_printed(line)) for line in every)])
+        schema = ANY if name in OPEN else merged([*known, *(form(_sample(name, line)) for line in every)])
         text = json.dumps(written(name, schema), indent=1) + "\n"
         if not file.exists() or text != file.read_text():
             file.write_text(text)
