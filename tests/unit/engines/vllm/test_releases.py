@@ -47,7 +47,7 @@ def test_bisect_leaves_out_releases_for_which_an_option_is_not_simulated():
 @pytest.mark.parametrize("older, newer, field, pull", [
     ("0.25.1", "0.26.0", "partial_hits", "#46384"), ("0.27.1", "0.28.0", "partial_hits", "#51843"),
     ("0.28.0", "0.29.0", "partial_hits", "#50493"), ("0.29.0", "0.30.0", "state_tail", "#53945"),
-    ("0.30.0", "0.31.0", "state_tail", ""),
+    ("0.30.0", "0.31.0", "state_tail", "#58368"),
 ])  # fmt: skip
 def test_each_change_of_a_field_has_its_own_pull_request(older, newer, field, pull):
     changes = ENGINE.profiles[f"vllm@{older}"].changes(ENGINE.profiles[f"vllm@{newer}"])
