@@ -34,6 +34,7 @@ CHANGES = [
     Change(52527, "vllm-52527-answer-evaluated-again-hybrid", 1, "vllm@0.29.0", 52216),
     Change(57610, "vllm-57610-window-tail-too-short", 1, "vllm@0.29.0", 52216),
     Change(48535, "vllm-48535-cached-tokens-of-the-second-start", 1, "vllm@0.26.0", 48535),
+    Change(58368, "vllm-58368-prompt-tail-misses-with-mtp-hybrid", 1, "vllm@0.31.0", 58368),
     Change(21158, "sglang-27418-auto-keeps-the-running-state", 1, "sglang@0.5.14", 27418),
     Change(17061, "sglang-17061-run-over-a-tombstone", 3, "sglang@0.5.11", 22470),
     Change(29352, "sglang-revived-node-frees-read-slots", 1, "sglang@0.5.15", 29352),
