@@ -32,6 +32,13 @@ def seen(case, profile, model="GA"):
     return run_pictured(scenario, profile, events=False).scene()
 
 
+def test_a_prompt_that_is_loaded_whole_is_drawn_with_its_last_token_evaluated():
+    """The reply counts that token as reused, too."""
+    row = seen("vllm-offload-prompt-comes-back", "vllm@0.33.0").rows[-1]
+    assert (row.cache_n, row.prompt_n) == (8, 1)
+    assert [(part.start, part.stop) for part in row.stretches][:2] == [(0, 7), (7, 8)]
+
+
 @pytest.mark.parametrize("case, profile", [
     (HYBRID, "llama_cpp@b10587"), (HYBRID, "llama_cpp@pr24143-on-b10587"), (WRONG, "ik_llama@1889-base"),
     ("S40.A60>r4/B70/S.A", "mlx_lm@0.32.2"),
