@@ -16,6 +16,7 @@ from cachesim.engines.vllm.request import RequestStatus
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Decided
 from cachesim.judging.judged_run import run_judged
+from cachesim.judging.run_data import run_data
 from cachesim.scenarios.from_notation import from_line
 
 NEW = "vllm@0.33.0"
@@ -45,6 +46,7 @@ def test_a_prompt_that_is_loaded_whole_counts_as_cached_and_its_last_token_is_ev
     run = run_judged(from_line("A16/B19/A", model="A", profiles=(profile,), server=SMALL), profile)
     answer = run.requests[2].answer
     assert (answer.reused, answer.cache_n, answer.prompt_n, answer.first_evaluated) == ({"chunk": 16}, 16, 1, 15)
+    assert run_data(run)["requests"][2]["moved"] == 0
     assert run.requests[2].ledger.charges == ()
 
 
